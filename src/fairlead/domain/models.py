@@ -1,0 +1,94 @@
+"""Models, their variants, and where variants are deployed: the nouns of what can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairlead.domain.provenance import Sourced, not_negative, positive, share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency(Sourced):
+    """Time of one inference alone on a device: `base_ms + per_kb_ms * input size in kB`."""
+
+    base_ms: float
+    per_kb_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(base_ms=self.base_ms)
+        not_negative(per_kb_ms=self.per_kb_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant(Sourced):
+    """One trained form of a model: a trade of accuracy against time and memory.
+
+    The quality of a single answer is `accuracy + accuracy_sd * z`, z standard normal and the same for every variant
+    that sees this request: so a hard input is hard for all of them.
+    """
+
+    name: str
+    accuracy: float
+    memory_mb: float  # weights, held as long as it is deployed
+    latency: Mapping[str, Latency]  # by device name; a device that is absent can't run it
+    accuracy_sd: float = 0.0
+    run_mb: float = 0.0  # per request under way, on shared nodes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        share(accuracy=self.accuracy)
+        positive(memory_mb=self.memory_mb)
+        not_negative(accuracy_sd=self.accuracy_sd, run_mb=self.run_mb)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What an application asks for by name."""
+
+    __pydantic_config__ = {"extra": "forbid"}
+
+    name: str
+    variants: Mapping[str, Variant]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batching(Sourced):
+    """Serve up to `max` requests together, waiting at most `wait_ms` for them.
+
+    Time of a batch: fixed * (longest alone) + (1 - fixed) * (sum of alone).
+    """
+
+    max: int
+    wait_ms: float = 0.0
+    fixed: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(max=self.max)
+        not_negative(wait_ms=self.wait_ms)
+        share(fixed=self.fixed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment(Sourced):
+    """Variants placed on nodes.
+
+    On a queue node a deployment owns `share` of the node's devices, split over `servers` parallel servers; a server
+    runs at `share * count / servers` of one device, never faster than one whole device.
+    """
+
+    variant: str
+    nodes: tuple[str, ...]  # names or patterns
+    share: float = 1.0
+    servers: int = 1
+    queue_limit: int | None = None  # in flight at most; None: no limit
+    batching: Batching | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(share=self.share, servers=self.servers)
+        share(share=self.share)
+        if self.queue_limit is not None:
+            positive(queue_limit=self.queue_limit)

@@ -1,0 +1,44 @@
+"""What can become of a request, and why a candidate or a request is refused.
+
+The reason bits are the vocabulary of feasibility (`fairlead.policies.feasibility`), of the decision log and of every
+report. Bits are ordered by how hard they are to lift: capacity frees itself, a certificate does not.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+
+class Outcome(IntEnum):
+    """How a request ended."""
+
+    PENDING = 0  # still under way
+    SUCCESS = 1  # in time and accurate enough
+    LATE = 2  # delivered after its deadline
+    INACCURATE = 3  # delivered in time, not accurate enough
+    REJECTED = 4  # not admitted; the reason says why
+
+
+class Reason(IntFlag):
+    """Why a candidate is excluded; 0 is feasible. The lowest bit is the easiest to lift."""
+
+    FEASIBLE = 0
+    NO_CAPACITY = 1  # the queue is full, or the bound load would pass 1
+    NO_MEMORY = 2  # memory limit, or infinite degradation
+    TOO_LATE = 4  # nominal end-to-end time above the deadline
+    TOO_INACCURATE = 8  # variant below the required accuracy
+    UNREACHABLE = 16  # link or node down
+    NOT_ALLOWED = 32  # region or certificate
+    DECLINED = 64  # the policy itself rejected, though something was feasible
+
+
+#: Words for reports, in the order of the bits.
+REASON_NAMES = {
+    Reason.NO_CAPACITY: "no-capacity",
+    Reason.NO_MEMORY: "no-memory",
+    Reason.TOO_LATE: "too-late",
+    Reason.TOO_INACCURATE: "too-inaccurate",
+    Reason.UNREACHABLE: "unreachable",
+    Reason.NOT_ALLOWED: "not-allowed",
+    Reason.DECLINED: "declined",
+}

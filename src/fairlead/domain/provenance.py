@@ -1,0 +1,62 @@
+"""Every number names its source or is marked an assumption.
+
+A noun with numbers carries `source` (where they come from) and `assumed` (`True`: all of them; or the fields that are).
+Scenario files are refused without one of the two, and results print the assumptions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+#: Unknown fields in a scenario file are errors (read by the loader's validator).
+STRICT = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sourced:
+    """Base of the nouns whose numbers must be accounted for."""
+
+    __pydantic_config__ = STRICT
+
+    source: str = ""
+    assumed: bool | tuple[str, ...] = False
+
+    def __post_init__(self) -> None:
+        if not self.source and not self.assumed:
+            raise ValueError("its numbers need 'source: ...' or 'assumed: true'")
+        if isinstance(self.assumed, tuple):
+            known = {f.name for f in fields(self)}
+            unknown = [name for name in self.assumed if name not in known]
+            if unknown:
+                raise ValueError(f"assumed names a field that is not here: {unknown[0]!r}")
+            if not self.source:
+                raise ValueError("a list of assumed fields needs 'source: ...' for the others")
+
+    def assumptions(self) -> str:
+        """What is assumed here, in words; empty when nothing is."""
+        if self.assumed is True:
+            return "all numbers" + (f" ({self.source})" if self.source else "")
+        if isinstance(self.assumed, tuple):
+            return ", ".join(self.assumed)
+        return ""
+
+
+def positive(**numbers: float) -> None:
+    """Raise unless each named number is above zero."""
+    for name, value in numbers.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be above 0, got {value:g}")
+
+
+def not_negative(**numbers: float) -> None:
+    """Raise unless each named number is zero or above."""
+    for name, value in numbers.items():
+        if not value >= 0:
+            raise ValueError(f"{name} must be 0 or above, got {value:g}")
+
+
+def share(**numbers: float) -> None:
+    """Raise unless each named number lies in 0..1."""
+    for name, value in numbers.items():
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} must lie in 0..1, got {value:g}")

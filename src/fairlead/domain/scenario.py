@@ -1,0 +1,196 @@
+"""A scenario: hardware, network, models, workload and rules of one serving world, checked as a whole.
+
+Built by `fairlead.scenarios.loader` from YAML (or by hand in Python); turned into arrays by `fairlead.sim.serving.plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from fairlead.domain.errors import nearest
+from fairlead.domain.hardware import Cluster, Device, Link, LinkChange, Node
+from fairlead.domain.models import Deployment, Model, Variant
+from fairlead.domain.provenance import STRICT, Sourced, positive
+from fairlead.domain.workload import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules(Sourced):
+    """How the world admits, binds and repairs."""
+
+    dispatch: Literal["stream", "request"] = "request"  # bind a stream once, or decide for every request
+    admit: tuple[Literal["deadline", "accuracy"], ...] = ()  # nominal misses that exclude a candidate
+    second_inference: bool = False  # an answer that is not good enough is repeated in the cloud
+    offload_from: Literal["node", "access"] = "node"  # who sends it there
+    window_ms: float = 1000.0  # of statistics, and of selectors
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(window_ms=self.window_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """Everything a serving world is made of."""
+
+    __pydantic_config__ = STRICT
+
+    name: str
+    title: str
+    devices: Mapping[str, Device]
+    nodes: Mapping[str, Node]
+    links: tuple[Link, ...]
+    models: Mapping[str, Model]
+    deployments: tuple[Deployment, ...]
+    workload: Workload
+    rules: Rules
+    link_changes: tuple[LinkChange, ...] = ()
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """Nodes grouped by the cluster that they name; a node that names none is its own."""
+        names = dict.fromkeys(node.cluster or node.name for node in self.nodes.values())
+        return tuple(
+            Cluster(name=c, nodes=tuple(n.name for n in self.nodes.values() if (n.cluster or n.name) == c))
+            for c in names
+        )
+
+    def variants(self) -> dict[str, tuple[Model, Variant]]:
+        """Every variant by its name, with its model."""
+        return {v.name: (m, v) for m in self.models.values() for v in m.variants.values()}
+
+    def placements(self) -> list[tuple[Deployment, Variant, Node]]:
+        """Deployments with patterns resolved: one entry per (variant, node), in the order of the models."""
+        known = self.variants()
+        order = {v: i for i, v in enumerate(known)}
+        found = [
+            (d, known[d.variant][1], node)
+            for d in sorted(self.deployments, key=lambda d: order[d.variant])
+            for node in self.nodes.values()
+            if any(fnmatchcase(node.name, pattern) for pattern in d.nodes)
+        ]
+        models = list(self.models)
+        return sorted(found, key=lambda p: models.index(known[p[0].variant][0].name))
+
+    def assumptions(self) -> list[tuple[str, str]]:
+        """Every assumption as (path, words), for `fairlead show` and for result files."""
+        return list(_assumptions(self, ""))
+
+
+def _assumptions(thing: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(thing, Sourced) and (words := thing.assumptions()):
+        yield path, words
+    if is_dataclass(thing):
+        children: Iterable[tuple[str, Any]] = ((f.name, getattr(thing, f.name)) for f in fields(thing))
+    elif isinstance(thing, Mapping):
+        children = thing.items()
+    elif isinstance(thing, tuple):
+        children = ((str(i), item) for i, item in enumerate(thing))
+    else:
+        return
+    for key, child in children:
+        yield from _assumptions(child, f"{path}.{key}" if path else str(key))
+
+
+def problems(scenario: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What is wrong across the nouns, as (path into the file, one line). Nothing when the scenario is sound."""
+    yield from _unknown_names(scenario)
+    yield from _links(scenario)
+
+
+def check(scenario: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """`problems`, and those that can only be seen once all names are known."""
+    found = list(problems(scenario))
+    yield from found or _fit(scenario)
+
+
+def _unknown_names(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    variants = s.variants()
+    if len(variants) != sum(len(m.variants) for m in s.models.values()):
+        yield ("models",), "two models have a variant of the same name"
+    for node in s.nodes.values():
+        if node.device not in s.devices:
+            yield ("nodes", node.name, "device"), f"unknown device {node.device!r}{nearest(node.device, s.devices)}"
+    for i, d in enumerate(s.deployments):
+        if d.variant not in variants:
+            yield ("deployments", i, "variant"), f"unknown variant {d.variant!r}{nearest(d.variant, variants)}"
+        for pattern in d.nodes:
+            if not any(fnmatchcase(n, pattern) for n in s.nodes):
+                yield ("deployments", i, "nodes"), f"no node is called {pattern!r}{nearest(pattern, s.nodes)}"
+    for source in s.workload.sources.values():
+        path = ("workload", "sources", source.name)
+        if source.model not in s.models:
+            yield (*path, "model"), f"unknown model {source.model!r}{nearest(source.model, s.models)}"
+        for weights in [source.sites, *(p.sites for p in source.phases)]:
+            for site in weights or ():
+                if site not in s.workload.sites:
+                    yield (*path, "sites"), f"unknown site {site!r}{nearest(site, s.workload.sites)}"
+
+
+def _links(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    ends = (*s.workload.sites, *s.nodes)
+    items = [("links", i, link) for i, link in enumerate(s.links)]
+    items += [("link_changes", i, change) for i, change in enumerate(s.link_changes)]
+    for section, i, item in items:
+        if not any(fnmatchcase(e, item.from_) for e in ends):
+            yield (section, i, "from"), f"no site or node is called {item.from_!r}{nearest(item.from_, ends)}"
+        if not any(fnmatchcase(n, item.to) for n in s.nodes):
+            yield (section, i, "to"), f"no node is called {item.to!r}{nearest(item.to, s.nodes)}"
+    for site in s.workload.sites:
+        for node in s.nodes:
+            if not any(fnmatchcase(site, ln.from_) and fnmatchcase(node, ln.to) for ln in s.links):
+                yield ("links",), f"no link from site {site!r} to node {node!r}"
+    if s.rules.second_inference and s.rules.offload_from == "node":
+        for node in s.nodes.values():
+            for cloud in (n for n in s.nodes.values() if n.cloud and not node.cloud):
+                if not any(fnmatchcase(node.name, ln.from_) and fnmatchcase(cloud.name, ln.to) for ln in s.links):
+                    yield ("links",), f"no link from node {node.name!r} to {cloud.name!r} for the second inference"
+    yield from _endless_outages(s)
+
+
+def _endless_outages(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for end in (*s.workload.sites, *s.nodes):
+        for node in s.nodes:
+            down = -1
+            for i in sorted(range(len(s.link_changes)), key=lambda i: s.link_changes[i].at_s):
+                change = s.link_changes[i]
+                if change.up is not None and fnmatchcase(end, change.from_) and fnmatchcase(node, change.to):
+                    down = -1 if change.up else i
+            if down >= 0:
+                yield ("link_changes", down), f"the outage from {end!r} to {node!r} never ends (add 'up: true' later)"
+                return
+
+
+def _fit(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    placements = s.placements()
+    variants = s.variants()
+    seen: set[tuple[str, str]] = set()
+    for d, variant, node in placements:
+        path = ("deployments", s.deployments.index(d))
+        if node.device not in variant.latency:
+            yield path, f"{variant.name!r} has no latency on {node.device!r}, the device of {node.name!r}"
+        if (variant.name, node.name) in seen:
+            yield path, f"{variant.name!r} is deployed twice on {node.name!r}"
+        seen.add((variant.name, node.name))
+        device = s.devices[node.device]
+        if node.serving == "shared" and device.degradation is None:
+            yield ("devices", node.device), f"node {node.name!r} is shared: its device needs a degradation"
+        if node.serving == "shared" and d.batching:
+            yield path, f"batching needs a queue node, {node.name!r} is shared"
+    for node in s.nodes.values():
+        here = [(d, v) for d, v, n in placements if n.name == node.name]
+        room = s.devices[node.device].memory_mb * node.count
+        needed = sum(v.memory_mb + (v.run_mb if node.serving == "shared" else 0) for _, v in here)
+        if needed > room:
+            yield ("nodes", node.name), f"its variants need {needed:g} MB and it has {room:g} MB"
+        if node.serving == "queue" and sum(d.share for d, _ in here) > 1 + 1e-9:
+            yield ("nodes", node.name), f"the shares deployed on it add up to {sum(d.share for d, _ in here):g}, above 1"
+    for source in s.workload.sources.values():
+        if not any(variants[v.name][0].name == source.model for _, v, _ in placements):
+            yield (
+                ("workload", "sources", source.name, "model"),
+                f"model {source.model!r} fits nowhere: none of its variants is deployed on any node",
+            )

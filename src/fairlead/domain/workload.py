@@ -1,0 +1,163 @@
+"""Who asks, how often and for what: sources of streams and single requests, each for a tenant and an SLA class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from fairlead.domain.provenance import STRICT, Sourced, not_negative, positive, share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """A number drawn per stream (or single request). A plain number in a file is a constant. One of the forms below."""
+
+    __pydantic_config__ = STRICT
+
+    constant: float | None = None
+    uniform: tuple[float, float] | None = None
+    exponential: float | None = None  # its mean
+    lognormal: tuple[float, float] | None = None  # mean, coefficient of variation
+    choice: tuple[float, ...] | None = None
+    weights: tuple[float, ...] | None = None  # of the choices; equal when absent
+
+    def __post_init__(self) -> None:
+        forms = (self.constant, self.uniform, self.exponential, self.lognormal, self.choice)
+        if sum(form is not None for form in forms) != 1:
+            raise ValueError("takes a number or exactly one of uniform, exponential, lognormal, choice")
+        if self.weights is not None and (self.choice is None or len(self.weights) != len(self.choice)):
+            raise ValueError("weights need a choice of the same length")
+        if self.weights is not None and not (min(self.weights) >= 0 and sum(self.weights) > 0):
+            raise ValueError("weights must be 0 or above, and not all 0")
+        if self.choice is not None and not self.choice:
+            raise ValueError("a choice needs at least one value")
+
+    def least(self) -> float:
+        """The smallest value it can give."""
+        if self.constant is not None:
+            return self.constant
+        if self.uniform is not None:
+            return min(self.uniform)
+        return min(self.choice) if self.choice is not None else 0.0
+
+
+Number = float | Draw
+
+
+def _above_zero(**numbers: Number) -> None:
+    for name, value in numbers.items():
+        least = value.least() if isinstance(value, Draw) else value
+        if isinstance(value, Draw) and (value.exponential or value.lognormal):
+            positive(**{name: value.exponential or min(value.lognormal or (0.0,))})
+        else:
+            positive(**{name: least})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrivals(Sourced):
+    """How a source's streams (or single requests) arrive.
+
+    - `poisson`: memoryless.
+    - `mmpp`: Poisson that switches between calm and burst (`burst_factor` times the calm rate), sojourns exponential.
+    - `diurnal`: Poisson whose rate swings by `amplitude` (0..1) over `period_s`, starting at `phase` of the period.
+    - `trace`: times from a CSV or Parquet file (`time_s`; optional stream, size_kb, deadline_ms, min_accuracy, site).
+    """
+
+    process: Literal["poisson", "mmpp", "diurnal", "trace"] = "poisson"
+    burst_factor: float = 5.0
+    burst_mean_s: float = 5.0
+    calm_mean_s: float = 20.0
+    amplitude: float = 0.5
+    period_s: float = 300.0
+    phase: float = 0.0
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(
+            burst_factor=self.burst_factor,
+            burst_mean_s=self.burst_mean_s,
+            calm_mean_s=self.calm_mean_s,
+            period_s=self.period_s,
+        )
+        share(amplitude=self.amplitude)
+        if (self.process == "trace") != bool(self.file):
+            raise ValueError("process 'trace' and 'file' go together")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase(Sourced):
+    """From `at_s` on, the source's rate is multiplied by `rate` and its clients stand at `sites` (weights)."""
+
+    at_s: float
+    rate: float = 1.0
+    sites: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        not_negative(at_s=self.at_s, rate=self.rate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Sourced):
+    """A population of clients that ask alike.
+
+    With `length_s` each arrival is a stream that sends `rate_qps` requests a second until it ends; without it each
+    arrival is one request.
+    """
+
+    name: str
+    model: str
+    tenant: str
+    sla: str
+    deadline_ms: Number
+    min_accuracy: Number
+    share: float = 1.0  # of the workload's rate
+    arrivals: Arrivals = Arrivals(assumed=True)
+    length_s: Number | None = None
+    rate_qps: Number = 1.0
+    spacing: Literal["periodic", "poisson"] = "periodic"
+    size_kb: Number = 1.0
+    work: Number = 1.0  # multiplies the processing time of each request; mean 1 keeps the latency tables true
+    sites: Mapping[str, float] | None = None  # weights; None: all sites alike
+    regions: tuple[str, ...] = ()  # where it may run; empty: anywhere
+    certificates: tuple[str, ...] = ()  # what a node must have
+    phases: tuple[Phase, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        not_negative(share=self.share)
+        _above_zero(deadline_ms=self.deadline_ms, rate_qps=self.rate_qps, size_kb=self.size_kb, work=self.work)
+        if self.length_s is not None:
+            _above_zero(length_s=self.length_s)
+        if list(self.phases) != sorted(self.phases, key=lambda p: p.at_s):
+            raise ValueError("phases must be in order of at_s")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(Sourced):
+    """All sources together: `rate_per_min` arrivals a minute, split by the sources' shares."""
+
+    rate_per_min: float
+    duration_s: float
+    sites: tuple[str, ...]
+    sources: Mapping[str, Source]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(rate_per_min=self.rate_per_min, duration_s=self.duration_s)
+        if not self.sources or not self.sites:
+            raise ValueError("a workload needs at least one source and one site")
+        if not sum(s.share for s in self.sources.values()) > 0:
+            raise ValueError("the sources' shares must not all be 0")
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """Who pays, in order of appearance."""
+        return tuple(dict.fromkeys(s.tenant for s in self.sources.values()))
+
+    @property
+    def sla_classes(self) -> tuple[str, ...]:
+        """The promise levels, in order of appearance."""
+        return tuple(dict.fromkeys(s.sla for s in self.sources.values()))

@@ -1,0 +1,65 @@
+"""How code is compiled here: Numba, cached on disk, exact arithmetic, no Python lock held.
+
+Numba notices a change of the file that holds a function, not of the files whose functions it calls. So all compiled
+code of this package is cached in a folder named after a hash of its sources: a changed helper can never leave a
+stale caller behind. `NUMBA_CACHE_DIR` overrides the place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COMPILED_ROOMS = ("domain", "policies", "sim")
+_KEPT_VERSIONS = 3
+
+
+def _cache_dir() -> Path:
+    package = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256(numba.__version__.encode())
+    for room in _COMPILED_ROOMS:
+        for path in sorted((package / room).rglob("*.py")):
+            digest.update(path.relative_to(package).as_posix().encode())
+            digest.update(path.read_bytes())
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "fairlead" / f"compiled-{digest.hexdigest()[:16]}"
+
+
+if not os.environ.get("NUMBA_CACHE_DIR"):
+    numba.config.CACHE_DIR = str(_cache_dir())
+
+
+def jit(function: F) -> F:
+    """Compile `function` on first call, cached."""
+    compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+# Reference counting of arrays costs five times the engine's own work (docs/decisions/0003), so kernels do without:
+# they may read and write the arrays that they are given, and allocate none.
+_KERNEL = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
+
+def kernel(function: F) -> F:
+    """Compile a function that allocates nothing, for use inside other compiled code."""
+    compiled: F = numba.njit(cache=True, **_KERNEL)(function)
+    return compiled
+
+
+def inlined(function: F) -> F:
+    """A kernel that the optimiser always copies into its callers: for hot paths with many arrays."""
+    compiled: F = numba.njit(forceinline=True, **_KERNEL)(function)
+    return compiled
+
+
+def typed_kernel(function: F, *arguments: Any) -> F:
+    """A kernel compiled at once for these argument types."""
+    compiled: F = numba.njit(arguments, cache=True, **_KERNEL)(function)
+    return compiled

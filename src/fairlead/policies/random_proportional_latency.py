@@ -1,0 +1,29 @@
+"""Random-proportional latency: a random pair, the nearer the likelier.
+
+ASET (slides, 2025) binds in proportion to end-to-end delays. We read it as P ~ 1 / (2 (d + 2 sigma) + D): the faster,
+the more (assumption).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.policies.interface import policy
+from fairlead.policies.nominal import end_to_end_ms
+
+
+@policy("random-proportional-latency", source="ASET")
+def random_proportional_latency(request: Any, candidates: Any, excluded: Any, u: float) -> int:
+    total = 0.0
+    for c in range(len(candidates)):
+        if not excluded[c]:
+            total += 1.0 / end_to_end_ms(candidates[c])
+    left, last = u * total, -1
+    for c in range(len(candidates)):
+        if excluded[c]:
+            continue
+        last = c
+        left -= 1.0 / end_to_end_ms(candidates[c])
+        if left < 0.0:
+            break
+    return last

@@ -1,0 +1,21 @@
+"""The interface of a policy as a Numba type. Apart from `interface`, so that listing policies compiles nothing."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from numba import from_dtype, types
+
+from fairlead.domain.records import CANDIDATE, REQUEST
+
+
+@cache
+def decide_signature() -> Any:
+    """int32(REQUEST, CANDIDATE[:], uint16[:], float64)."""
+    return types.int32(
+        from_dtype(REQUEST),
+        types.Array(from_dtype(CANDIDATE), 1, "C"),
+        types.Array(types.uint16, 1, "C"),
+        types.float64,
+    )

@@ -1,0 +1,119 @@
+"""From an answer to an outcome: the way back, the second inference in the cloud, and the books of the window."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from fairlead.domain.outcomes import Outcome
+from fairlead.policies.jit import inlined, kernel
+from fairlead.policies.nominal import completion_ms
+from fairlead.policies.randomness import NETWORK, normal
+from fairlead.sim.serving.booking import book, fill
+from fairlead.sim.serving.calendar import push
+
+_SUCCESS: Final = np.uint8(Outcome.SUCCESS)
+_LATE: Final = np.uint8(Outcome.LATE)
+_INACCURATE: Final = np.uint8(Outcome.INACCURATE)
+
+# Legs of a request's journey, each with a draw of its own. A leg is travelled once, so the draw needs no node.
+UP: Final = 0
+DOWN: Final = 1
+SECOND_UP: Final = 2
+SECOND_DOWN: Final = 3
+
+
+@inlined
+def delay_ms(link: Any, z: float) -> float:
+    """One-way delay: normal, cut at 0; `z` is the leg's standard normal draw."""
+    return max(0.0, link.net_ms + link.net_sd_ms * z)
+
+
+@inlined
+def answered(plan: Any, world: Any, job: int, now_ms: float) -> None:
+    """The node has answered: deliver the answer, or repeat it in the cloud when it is not good enough."""
+    deployment = plan.deployments[world.jobs[job].deployment]
+    book(plan, world, world.jobs[job].deployment, -1)
+    quality = deployment.accuracy + deployment.accuracy_sd * world.draws[job].quality
+    world.rows[job].accuracy = quality
+    if plan.rules[0].second_inference and quality < world.requests[job].min_accuracy and not world.jobs[job].second:
+        if escalate(plan, world, job, now_ms):
+            return
+    deliver(plan, world, job, now_ms)
+
+
+@inlined
+def deliver(plan: Any, world: Any, job: int, now_ms: float) -> None:
+    """Send the answer back and settle the outcome. During an outage the answer waits for the link."""
+    request, row, clock = world.requests[job], world.rows[job], world.clock[0]
+    node = plan.deployments[world.jobs[job].deployment].node
+    link = world.links[request.site, node]
+    wait_ms = max(0.0, link.up_at_ms - now_ms)
+    second = world.jobs[job].second
+    down_ms = delay_ms(link, normal(clock.seed, NETWORK, job, SECOND_DOWN) if second else world.draws[job].down)
+    at_ms = now_ms + wait_ms + down_ms
+    row.net_ms += wait_ms + down_ms
+    row.latency_ms = at_ms - request.now_ms
+    window = world.windows[min(int(at_ms / plan.rules[0].window_ms), len(world.windows) - 1)]
+    if row.latency_ms > request.deadline_ms:
+        row.outcome = _LATE
+        window.late += 1
+    elif row.accuracy < request.min_accuracy:
+        row.outcome = _INACCURATE
+        window.inaccurate += 1
+    else:
+        row.outcome = _SUCCESS
+        window.succeeded += 1
+    window.delivered += 1
+    window.latency_ms += row.latency_ms
+    window.energy_mj += row.energy_mj
+    clock.finished += 1
+    clock.last_ms = max(clock.last_ms, now_ms)
+
+
+@kernel
+def second_choice(plan: Any, world: Any, job: int, row: int) -> int:
+    """Where the second inference goes: the better cloud variant that should answer first, -1 when there is none."""
+    request = world.requests[job]
+    model, source = request.model, request.source
+    fill(plan, world, model, row, request.size_kb)
+    best, best_ms = np.int64(-1), np.inf
+    own = plan.deployments[world.jobs[job].deployment].accuracy
+    for d in range(plan.models[model].first, plan.models[model].last):
+        deployment = plan.deployments[d]
+        blocked = world.hard[d] | world.down[row, d] | plan.denied[source, d]
+        if blocked or not deployment.cloud or deployment.accuracy <= own:
+            continue
+        expected_ms = completion_ms(world.candidates[d])
+        if expected_ms < best_ms:
+            best, best_ms = d, expected_ms
+    return best
+
+
+@kernel
+def escalate(plan: Any, world: Any, job: int, now_ms: float) -> bool:
+    """Send the request on to the cloud, from the node or by way of its access point. False: nothing there takes it."""
+    request, rules, clock = world.requests[job], plan.rules[0], world.clock[0]
+    node = plan.deployments[world.jobs[job].deployment].node
+    row = rules.sites + node if rules.offload_from_node else request.site
+    choice = second_choice(plan, world, job, row)
+    if choice < 0:
+        return False
+    d = np.uint32(choice)
+    travel_ms = 0.0
+    if not rules.offload_from_node:
+        back = world.links[request.site, node]
+        travel_ms = max(0.0, back.up_at_ms - now_ms) + delay_ms(back, world.draws[job].down)
+    target = plan.deployments[d].node
+    link = world.links[row, target]
+    travel_ms += delay_ms(link, normal(clock.seed, NETWORK, job, SECOND_UP)) + request.size_kb * link.ms_per_kb
+    world.rows[job].net_ms += travel_ms
+    world.rows[job].second = d
+    world.jobs[job].deployment = d
+    world.jobs[job].second = True
+    book(plan, world, d, 1)
+    push(world.heap, clock.joining, now_ms + travel_ms, job)
+    clock.joining += 1
+    world.windows[min(int(now_ms / rules.window_ms), len(world.windows) - 1)].escalated += 1
+    return True

@@ -1,0 +1,255 @@
+"""The engine: one resumable, event-driven, exact loop over a world.
+
+`advance` runs until the world needs its caller (DECIDE, WINDOW), is done, or was given an impossible choice (FAULT).
+With a compiled policy it never leaves compiled code. Events at the same instant happen in this order: station events,
+link changes, stream ends, window edges, requests that reach a node, new requests.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from fairlead.domain.outcomes import Outcome, Reason
+from fairlead.policies.feasibility import any_feasible, nominal_misses, overbooked, rejection_reason
+from fairlead.policies.jit import inlined, kernel, typed_kernel
+from fairlead.policies.randomness import POLICY, uniform
+from fairlead.sim.serving.booking import bind, book, fill, unbind
+from fairlead.sim.serving.calendar import pop, push
+from fairlead.sim.serving.delivery import delay_ms
+from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, WINDOW, World
+from fairlead.sim.serving.stations import join, station_event
+
+_REJECTED: Final = np.uint8(Outcome.REJECTED)
+_DECLINED: Final = int(Reason.DECLINED)
+_UNREACHABLE: Final = np.uint16(Reason.UNREACHABLE)
+
+
+@inlined
+def _send(plan: Any, world: Any, request_id: int, d: int) -> None:
+    """Send the request on its way to deployment `d`."""
+    request, row, clock = world.requests[request_id], world.rows[request_id], world.clock[0]
+    deployment = plan.deployments[d]
+    row.choice, row.node, row.variant = d, deployment.node, deployment.variant
+    link = world.links[request.site, deployment.node]
+    travel_ms = delay_ms(link, world.draws[request_id].up) + request.size_kb * link.ms_per_kb
+    row.net_ms = travel_ms
+    world.jobs[request_id].deployment = d
+    book(plan, world, d, 1)
+    push(world.heap, clock.joining, request.now_ms + travel_ms, request_id)
+    clock.joining += 1
+    world.dispatched[min(clock.window, len(world.windows) - 1), deployment.node] += 1
+
+
+@inlined
+def _reject(world: Any, request_id: int, reason: int) -> None:
+    row = world.rows[request_id]
+    row.outcome, row.reason = _REJECTED, reason
+    row.latency_ms = row.accuracy = np.nan
+    world.clock[0].rejected += 1
+    world.windows[min(world.clock[0].window, len(world.windows) - 1)].rejected += 1
+
+
+@inlined
+def _settle(plan: Any, world: Any, request_id: int, choice: int) -> bool:
+    """Carry out a choice. False when it is no feasible candidate."""
+    clock = world.clock[0]
+    if choice == -1:
+        _reject(world, request_id, _DECLINED)
+        return True
+    if choice < 0 or clock.first + choice >= clock.last or world.excluded[clock.first + choice] != 0:
+        return False
+    d = np.uint32(clock.first + choice)
+    request = world.requests[request_id]
+    if plan.rules[0].bind_streams and request.stream >= 0:
+        bind(plan, world, request.stream, d, request.rate_qps)
+    _send(plan, world, request_id, d)
+    return True
+
+
+@inlined
+def _exclude(plan: Any, world: Any, request: Any, first: int, last: int) -> bool:
+    """Fill in the candidates and their reason bits. True when something is feasible."""
+    fill(plan, world, request.model, request.site, request.size_kb)
+    filled = world.filled[request.model]
+    if not filled.excluded or filled.source != request.source:
+        filled.feasible = _set_excluded(plan, world, request, first, last)
+        filled.source = request.source
+        rules = plan.rules[0]
+        filled.excluded = not (rules.bind_streams or rules.admit_deadline or rules.admit_accuracy)
+    return filled.feasible
+
+
+@kernel
+def _set_excluded(plan: Any, world: Any, request: Any, first: int, last: int) -> bool:
+    rules = plan.rules[0]
+    down, denied = world.down[request.site], plan.denied[request.source]
+    for d in range(first, last):
+        world.excluded[d] = world.hard[d] | down[d] | denied[d]
+    candidates, excluded = world.candidates[first:last], world.excluded[first:last]
+    if rules.bind_streams:
+        overbooked(request, candidates, excluded)
+    if rules.admit_deadline or rules.admit_accuracy:
+        nominal_misses(request, candidates, excluded, rules.admit_deadline, rules.admit_accuracy)
+    return any_feasible(excluded)
+
+
+@kernel
+def _follow_binding(plan: Any, world: Any, request_id: int) -> bool:
+    """Send the request where its stream is bound. False when it is not bound, or can't reach that node any more."""
+    request = world.requests[request_id]
+    if request.stream < 0:
+        return False
+    stream = world.streams[request.stream]
+    if stream.bound == -2:  # its first request
+        stream.bound = -1
+        world.clock[0].open_streams += 1
+    if stream.bound < 0 or not plan.rules[0].bind_streams:
+        return False
+    if world.down[request.site, stream.bound]:
+        unbind(plan, world, request.stream)
+        return False
+    world.rows[request_id].bound = 1
+    _send(plan, world, request_id, np.uint32(stream.bound))
+    return True
+
+
+@kernel
+def _apply_change(plan: Any, world: Any, change: Any) -> None:
+    """A link has changed: delay, bandwidth, or whether it is up."""
+    world.links[change.row, change.node] = change.link
+    bit = _UNREACHABLE if change.link.up_at_ms > 0.0 else np.uint16(0)
+    for i in range(plan.node_first[change.node], plan.node_first[change.node + 1]):
+        world.down[change.row, plan.node_deployments[i]] = bit
+    for m in range(len(world.filled)):
+        world.filled[m].row = -1
+
+
+@kernel
+def _scheduled(plan: Any, world: Any) -> int:
+    """The link change, stream end or window edge that is due. WINDOW when it was an edge, else DONE."""
+    clock, rules = world.clock[0], plan.rules[0]
+    now_ms = clock.now_ms
+    if clock.next_change < len(plan.changes) and plan.changes[clock.next_change].at_ms <= now_ms:
+        _apply_change(plan, world, plan.changes[clock.next_change])
+        clock.next_change += 1
+        return DONE
+    if clock.next_end < len(world.ends) and world.streams[world.ends[clock.next_end]].end_ms <= now_ms:
+        stream = world.ends[clock.next_end]
+        clock.next_end += 1
+        if world.streams[stream].bound != -2:
+            unbind(plan, world, stream)
+            clock.open_streams -= 1
+        return DONE
+    world.windows[min(clock.window, len(world.windows) - 1)].clients = clock.open_streams
+    clock.window += 1
+    return WINDOW if now_ms <= rules.duration_ms else DONE
+
+
+@kernel
+def next_scheduled(plan: Any, world: Any) -> float:
+    """When the next link change, stream end or window edge is due."""
+    clock = world.clock[0]
+    at_ms = (clock.window + 1) * plan.rules[0].window_ms
+    if clock.next_change < len(plan.changes):
+        at_ms = min(at_ms, plan.changes[clock.next_change].at_ms)
+    if clock.next_end < len(world.ends):
+        at_ms = min(at_ms, world.streams[world.ends[clock.next_end]].end_ms)
+    return at_ms
+
+
+def advance(plan: Any, world: Any, decide: Any, stops: int) -> int:
+    """Run the world on; see the module. `decide` is a compiled policy, unused when `stops` has AT_DECIDE."""
+    clock, requests = world.clock[0], world.requests
+    if clock.waiting:
+        clock.waiting = False
+        if not _settle(plan, world, np.uint32(clock.request), clock.choice):
+            return FAULT
+    while True:
+        arrival_ms = requests[clock.next_request].now_ms if clock.next_request < len(requests) else np.inf
+        join_ms = world.heap[0].at_ms if clock.joining > 0 else np.inf
+        station_ms = world.times[world.tree[1]]
+        next_ms = min(min(arrival_ms, join_ms), station_ms)
+        if next_ms == np.inf and clock.now_ms >= plan.rules[0].duration_ms:
+            return DONE
+        if station_ms <= next_ms and station_ms <= clock.scheduled_ms:
+            clock.now_ms = station_ms
+            station_event(plan, world, world.tree[1], station_ms)
+        elif clock.scheduled_ms <= next_ms:
+            clock.now_ms = clock.scheduled_ms
+            what = _scheduled(plan, world)
+            clock.scheduled_ms = next_scheduled(plan, world)
+            if what == WINDOW and stops & AT_WINDOW:
+                return WINDOW
+        elif join_ms <= next_ms:
+            clock.now_ms = join_ms
+            job = pop(world.heap, clock.joining)
+            clock.joining -= 1
+            join(plan, world, job, join_ms)
+        else:
+            clock.now_ms = arrival_ms
+            i = np.uint32(clock.next_request)
+            clock.next_request += 1
+            request = requests[i]
+            clock.arrived += 1
+            world.windows[min(clock.window, len(world.windows) - 1)].arrived += 1
+            if request.stream >= 0 and _follow_binding(plan, world, i):
+                continue
+            first, last = plan.models[request.model].first, plan.models[request.model].last
+            if not _exclude(plan, world, request, first, last):
+                _reject(world, i, rejection_reason(world.excluded[first:last]))
+                continue
+            request.seq = clock.decisions
+            clock.decisions += 1
+            clock.request, clock.first, clock.last = i, first, last
+            if stops & AT_DECIDE:
+                clock.waiting = True
+                return DECIDE
+            u = uniform(clock.seed, POLICY, i, 0)
+            clock.choice = decide(request, world.candidates[first:last], world.excluded[first:last], u)
+            if not _settle(plan, world, i, clock.choice):
+                return FAULT
+
+
+def advance_many(plan: Any, worlds: Any, decide: Any, stops: int, codes: Any) -> None:
+    """`advance` for every world of a batch (arrays with a leading axis); `codes` (B,) takes how each stopped.
+
+    A world whose code is DONE or FAULT already is left alone.
+    """
+    for b in range(len(codes)):
+        if codes[b] == DONE or codes[b] == FAULT:
+            continue
+        world = World(
+            worlds.clock[b], worlds.requests[b], worlds.draws[b], worlds.rows[b], worlds.jobs[b], worlds.streams[b],
+            worlds.ends[b], worlds.candidates[b], worlds.filled[b], worlds.hard[b], worlds.excluded[b],
+            worlds.links[b], worlds.down[b], worlds.stations[b], worlds.servers[b], worlds.counts[b], worlds.heap[b],
+            worlds.times[b], worlds.tree[b], worlds.nodes[b], worlds.windows[b], worlds.dispatched[b],
+        )  # fmt: skip
+        codes[b] = _advance_one(plan, world, decide, stops)
+
+
+_advance_one = kernel(advance)
+
+
+_typed = cache(typed_kernel)
+
+
+def compiled_advance(plan: Any, world: Any) -> Any:
+    """`advance`, compiled for these array types, with the policy as a function pointer: compiled once for all."""
+    from numba import types, typeof
+
+    from fairlead.policies.signature import decide_signature
+
+    return _typed(advance, typeof(plan), typeof(world), types.FunctionType(decide_signature()), types.int64)
+
+
+def compiled_advance_many(plan: Any, worlds: Any) -> Any:
+    """`advance_many`, likewise."""
+    from numba import types, typeof
+
+    from fairlead.policies.signature import decide_signature
+
+    pointer = types.FunctionType(decide_signature())
+    return _typed(advance_many, typeof(plan), typeof(worlds), pointer, types.int64, types.Array(types.int64, 1, "C"))

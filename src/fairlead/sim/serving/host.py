@@ -1,0 +1,62 @@
+"""Runs a policy in a world: compiled policies inside the engine's loop, plain Python ones at its stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairlead.domain.errors import PolicyError
+from fairlead.policies.interface import Policy
+from fairlead.policies.randomness import POLICY, uniform
+from fairlead.sim.serving.engine import compiled_advance
+from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, FAULT, Plan, World
+
+
+def run(plan: Plan, world: World, policy: Policy) -> None:
+    """Run the world to its end under `policy`. Raises PolicyError, which names the policy, when that fails."""
+    if policy.kind == "python":
+        _run_python(plan, world, policy)
+        return
+    advance = compiled_advance(plan, world)
+    try:
+        code = advance(plan, world, policy.compiled, 0)
+    except Exception as error:  # whatever the policy's code raises, or why it does not compile
+        raise PolicyError(f"policy {policy.name!r} failed: {_one_line(error)}") from error
+    _check(world, policy, code)
+
+
+def _run_python(plan: Plan, world: World, policy: Policy) -> None:
+    advance, never_called = compiled_advance(plan, world), _no_policy()
+    clock, requests = world.clock[0], world.requests.view(np.recarray)
+    candidates = world.candidates.view(np.recarray)
+    while (code := advance(plan, world, never_called, AT_DECIDE)) == DECIDE:
+        first, last, i = int(clock["first"]), int(clock["last"]), int(clock["request"])
+        u = uniform(int(clock["seed"]), POLICY, i, 0)
+        # A policy gets copies: it can't change the world.
+        arguments = requests[i].copy(), candidates[first:last].copy(), world.excluded[first:last].copy(), u
+        try:
+            choice = policy.function(*arguments)
+            clock["choice"] = int(choice) if choice == int(choice) else -2
+        except Exception as error:  # third-party code can raise anything
+            raise PolicyError(f"policy {policy.name!r} failed: {_one_line(error)}") from error
+    _check(world, policy, code)
+
+
+def _check(world: World, policy: Policy, code: int) -> None:
+    if code == FAULT:
+        clock = world.clock[0]
+        n, choice = int(clock["last"] - clock["first"]), int(clock["choice"])
+        what = f"of {n} candidates" if not 0 <= choice < n else "which is excluded"
+        raise PolicyError(f"policy {policy.name!r} chose index {choice}, {what}, for request {int(clock['request'])}")
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def _no_policy() -> Any:
+    from fairlead.policies.round_robin import round_robin
+
+    return round_robin.compiled

@@ -1,0 +1,205 @@
+"""The arrays of the serving world: a `Plan` (what never changes, shared) and a `World` (what does, one per run).
+
+Both are named tuples of structured arrays, so that compiled code takes them as they are and many worlds can share one
+plan. Built by `plan` and `world`; read and written by the kernels. What is only ever an index is
+unsigned, which spares Numba the care for negative ones: a tenth of the engine's time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+# Stops of the engine.
+DONE: Final = 0  # nothing left to happen
+DECIDE: Final = 1  # a request waits for a choice: clock.request, clock.first..clock.last
+WINDOW: Final = 2  # a window of time has ended
+FAULT: Final = 3  # the choice was not a feasible candidate: clock.request, clock.choice
+
+# Which stops the caller wants; the engine always stops at DONE and FAULT.
+AT_DECIDE: Final = 1
+AT_WINDOW: Final = 2
+
+RULES: Final = np.dtype(
+    [
+        ("bind_streams", np.bool_),
+        ("admit_deadline", np.bool_),
+        ("admit_accuracy", np.bool_),
+        ("second_inference", np.bool_),
+        ("offload_from_node", np.bool_),
+        ("window_ms", np.float64),
+        ("duration_ms", np.float64),
+        ("sites", np.int64),
+    ],
+    align=True,
+)
+
+DEPLOYMENT: Final = np.dtype(
+    [
+        ("node", np.uint32),
+        ("variant", np.uint32),
+        ("model", np.uint32),
+        ("station", np.uint32),
+        ("kind", np.uint32),  # row of the node's degradation table that speaks of this variant; shared nodes
+        ("cloud", np.bool_),
+        ("base_ms", np.float64),  # time alone: base + per_kb * size, at this deployment's share
+        ("per_kb_ms", np.float64),
+        ("typical_ms", np.float64),  # time alone at the typical input size: what waits are estimated with
+        ("accuracy", np.float64),
+        ("accuracy_sd", np.float64),
+        ("weight", np.float64),  # part of its node that one of its servers is
+        ("power_w", np.float64),  # above idle while one of its servers is busy (shared: the whole device)
+        ("price_per_ms", np.float64),  # while one of its servers is busy (shared: the whole device)
+        ("run_mb", np.float64),
+        ("servers", np.int32),
+        ("batch", np.int32),
+        ("queue_limit", np.float64),
+        ("batch_wait_ms", np.float64),
+        ("batch_fixed", np.float64),
+    ],
+    align=True,
+)
+
+#: A place with a queue and servers (one deployment on a queue node) or with sharing (a whole shared node).
+STATION: Final = np.dtype(
+    [
+        ("node", np.uint32),
+        ("deployment", np.int32),  # -1 for a shared node
+        ("first", np.int32),  # queue: its first server; shared: its first count
+        ("kinds", np.int32),  # shared: how many variants it has
+        ("table", np.int32),  # shared: where its degradation table starts
+        ("linear", np.bool_),  # shared: table holds slopes, else cells
+        ("free_mb", np.float64),  # of its node, when nothing runs
+    ],
+    align=True,
+)
+
+MODEL: Final = np.dtype([("first", np.int32), ("last", np.int32)], align=True)
+
+LINK: Final = np.dtype(
+    [
+        ("net_ms", np.float64),
+        ("net_sd_ms", np.float64),
+        ("ms_per_kb", np.float64),
+        ("up_at_ms", np.float64),  # 0: up; else when the outage ends
+    ],
+    align=True,
+)
+
+LINK_CHANGE: Final = np.dtype([("at_ms", np.float64), ("row", np.uint32), ("node", np.uint32), ("link", LINK)], align=True)
+
+#: What a request brings along: its work, and standard normal numbers for its answer's quality and its network delays.
+DRAWS: Final = np.dtype(
+    [("work", np.float64), ("quality", np.float64), ("up", np.float64), ("down", np.float64)], align=True
+)
+
+STREAM: Final = np.dtype([("end_ms", np.float64), ("bound", np.int32), ("load", np.float64)], align=True)
+
+JOB: Final = np.dtype(
+    [
+        ("next", np.int64),  # the job behind it in its queue, batch or shared node; -1 at the end
+        ("deployment", np.uint32),
+        ("second", np.bool_),  # on its second inference
+        ("joined_ms", np.float64),
+        ("service_ms", np.float64),  # alone, its work counted
+        ("left_ms", np.float64),  # shared: what remains of service_ms
+    ],
+    align=True,
+)
+
+SERVER: Final = np.dtype([("finish_ms", np.float64), ("started_ms", np.float64), ("job", np.int64), ("jobs", np.int32)], align=True)
+
+STATION_STATE: Final = np.dtype(
+    [
+        ("head", np.int64),  # first job: waiting (queue) or running (shared)
+        ("tail", np.int64),
+        ("jobs", np.int64),  # how many of those
+        ("busy", np.int64),  # queue: busy servers
+        ("changed_ms", np.float64),  # shared: up to when progress was counted
+    ],
+    align=True,
+)
+
+NODE_STATE: Final = np.dtype([("busy_ms", np.float64), ("energy_mj", np.float64)], align=True)
+
+EVENT: Final = np.dtype([("at_ms", np.float64), ("job", np.uint32)], align=True)
+
+#: For which link row, input size and source a model's candidates and exclusions are filled in.
+FILLED: Final = np.dtype(
+    [
+        ("row", np.int64),
+        ("size_kb", np.float64),
+        ("source", np.int64),
+        ("excluded", np.bool_),  # the exclusions are those of row and source, and no bit has changed since
+        ("feasible", np.bool_),  # some candidate has none
+    ],
+    align=True,
+)
+
+CLOCK: Final = np.dtype(
+    [
+        ("seed", np.int64),
+        ("now_ms", np.float64),
+        ("scheduled_ms", np.float64),  # next link change, stream end or window edge
+        ("next_request", np.int64),
+        ("next_change", np.int64),
+        ("next_end", np.int64),
+        ("window", np.int64),  # the one under way
+        ("joining", np.int64),  # size of the heap: requests on their way to a node
+        ("decisions", np.int64),
+        ("open_streams", np.int64),
+        ("arrived", np.int64),
+        ("finished", np.int64),
+        ("rejected", np.int64),
+        ("last_ms", np.float64),  # when the last request was served
+        ("waiting", np.bool_),  # stopped at DECIDE
+        ("request", np.int64),
+        ("first", np.int64),  # candidates of the request: first..last
+        ("last", np.int64),
+        ("choice", np.int64),  # the caller's answer, relative to first
+    ],
+    align=True,
+)
+
+
+class Plan(NamedTuple):
+    """What a scenario fixes."""
+
+    rules: Any  # RULES (1,)
+    deployments: Any  # DEPLOYMENT (D,), those of one model side by side
+    stations: Any  # STATION (Q,)
+    node_first: Any  # int32 (N + 1,): a node's deployments are node_deployments[node_first[n] : node_first[n + 1]]
+    node_deployments: Any  # int32 (D,)
+    models: Any  # MODEL (M,)
+    degradation: Any  # float64: slopes or cells, see booking.degradation
+    denied: Any  # uint16 (sources, D): region and certificates
+    links: Any  # LINK (sites + N, N) at the start
+    changes: Any  # LINK_CHANGE (E,), by time
+
+
+class World(NamedTuple):
+    """One run of a plan: its workload, its state, its results."""
+
+    clock: Any  # CLOCK (1,)
+    requests: Any  # REQUEST (R,), by time
+    draws: Any  # DRAWS (R,)
+    rows: Any  # DECISION (R,): the results
+    jobs: Any  # JOB (R,)
+    streams: Any  # STREAM (S,)
+    ends: Any  # int64 (S,): streams by end
+    candidates: Any  # CANDIDATE (D,), always up to date but for row and size
+    filled: Any  # FILLED (M,)
+    hard: Any  # uint16 (D,): capacity and memory bits
+    excluded: Any  # uint16 (D,): of the request being decided
+    links: Any  # LINK (sites + N, N) now
+    down: Any  # uint16 (sites + N, D): reachability bits now
+    stations: Any  # STATION_STATE (Q,)
+    servers: Any  # SERVER
+    counts: Any  # int64 (2, kinds): of each shared node, promised and running
+    heap: Any  # EVENT (R,)
+    times: Any  # float64 (P,): next event of each station, P a power of two
+    tree: Any  # uint32 (2 P,): winner tree over times
+    nodes: Any  # NODE_STATE (N,)
+    windows: Any  # WINDOW (W,)
+    dispatched: Any  # int64 (W, N)
