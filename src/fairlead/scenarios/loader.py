@@ -1,0 +1,263 @@
+"""Loads scenarios: YAML files, merged with what they extend and with overrides, validated into the frozen nouns.
+
+Everything wrong with a file becomes one UserError line: file, line, field, what it is and what would be right.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead.domain.errors import UserError, nearest
+from fairlead.domain.scenario import Scenario, check
+from fairlead.scenarios.traces import read_trace
+from fairlead.scenarios.yaml_lines import DataPath, Lines, merge, read_yaml
+
+_FOLDER = Path(__file__).parent
+_UNITS = {
+    "_ms": "milliseconds",
+    "_s": "seconds",
+    "_mb": "megabytes",
+    "_kb": "kilobytes",
+    "_w": "watts",
+    "_mbps": "megabits a second",
+    "_qps": "requests a second",
+    "_per_h": "money an hour",
+    "_per_min": "arrivals a minute",
+    "_tops": "tera-operations a second",
+}
+_SHORT = {"rate": "workload.rate_per_min"}
+
+
+def available() -> dict[str, Path]:
+    """The scenarios that ship, by name."""
+    return {p.stem: p for p in sorted(_FOLDER.glob("*.yaml")) if not p.stem.startswith("_")}
+
+
+def load(name: str, overrides: Sequence[str] = ()) -> Scenario:
+    """The scenario of that name, or of that file, with `key=value` overrides applied."""
+    data, lines = _read(_find(name), ())
+    for override in overrides:
+        _override(data, lines, override)
+    scenario = _validate(_with_names(data), lines)
+    for path, problem in check(scenario):
+        raise UserError(f"{_where(lines, path)}: {_dotted(path)}: {problem}")
+    for source in scenario.workload.sources.values():
+        if source.arrivals.file:
+            read_trace(source.arrivals.file, scenario.workload.duration_s, scenario.workload.sites)
+    return scenario
+
+
+def _find(name: str) -> Path:
+    if name in available():
+        return available()[name]
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    raise UserError(f"unknown scenario {name!r}{nearest(name, available())}; a file of your own must end in .yaml")
+
+
+def _read(path: Path, seen: tuple[Path, ...]) -> tuple[dict[str, Any], Lines]:
+    """The file's data merged over what it extends."""
+    if path in seen:
+        raise UserError(f"{path}: extends itself")
+    data, lines = read_yaml(path)
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: a scenario is a map of sections (devices, nodes, links, models, workload, rules)")
+    for source in ((data.get("workload") or {}).get("sources") or {}).values() if _is_map(data, "workload") else ():
+        arrivals = source.get("arrivals") if isinstance(source, dict) else None
+        if isinstance(arrivals, dict) and isinstance(arrivals.get("file"), str):
+            arrivals["file"] = str(path.parent / arrivals["file"])
+    bases = data.pop("extends", [])
+    for base in reversed([bases] if isinstance(bases, str) else bases):
+        base_path = path.parent / f"{base}.yaml"
+        base_data, base_lines = _read(base_path if base_path.exists() else _find(base), (*seen, path))
+        base_data.pop("title", None)
+        data, lines = merge(base_data, base_lines, data, lines)
+    if not seen:
+        data["name"] = path.stem
+    return data, lines
+
+
+def _is_map(data: Any, key: str) -> bool:
+    return isinstance(data.get(key), dict) and isinstance(data[key].get("sources", {}), dict)
+
+
+# ---- overrides
+
+
+def _override(data: dict[str, Any], lines: Lines, override: str) -> None:
+    """Apply one `key=value`. A key without dots is a field of the workload or the rules."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise UserError(f"--set {override}: expected key=value, for example --set rate=80")
+    path = _key_path(key)
+    *parents, last = path
+    place: Any = data
+    for i, part in enumerate(parents):
+        place = _step(place, part, override, path[:i])
+    if isinstance(place, list):
+        _step(place, last, override, tuple(parents))
+        last = int(last)
+    elif not isinstance(place, dict):
+        raise UserError(f"--set {override}: {_dotted(tuple(parents))} has no fields")
+    try:
+        place[last] = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"--set {override}: {text!r} is not a value: {str(error).splitlines()[0]}") from error
+    real: DataPath = tuple(int(p) if isinstance(p, str) and p.isdigit() else p for p in path)
+    for known in [p for p in lines if p[: len(real)] == real]:
+        del lines[known]
+    lines[real] = f"--set {override}"
+
+
+def _key_path(key: str) -> tuple[str | int, ...]:
+    if "." in (full := _SHORT.get(key, key)):
+        return tuple(full.split("."))
+    hints = {name: typing.get_type_hints(Scenario)[name] for name in ("workload", "rules")}
+    for section, kind in hints.items():
+        if full in {f.name for f in dataclasses.fields(kind)}:
+            return (section, full)
+    known = [f.name for kind in hints.values() for f in dataclasses.fields(kind)]
+    raise UserError(f"--set {key}: unknown field{nearest(key, [*known, *_SHORT])}; others are written section.name.field")
+
+
+def _step(place: Any, part: str | int, override: str, path: DataPath) -> Any:
+    if isinstance(place, list):
+        if not str(part).isdigit() or int(part) >= len(place):
+            raise UserError(f"--set {override}: {_dotted(path)} has the entries 0..{len(place) - 1}, not {part}")
+        return place[int(part)]
+    if not isinstance(place, dict) or part not in place:
+        raise UserError(f"--set {override}: nothing at {part!r}{nearest(str(part), place if isinstance(place, dict) else ())}")
+    return place[part]
+
+
+# ---- validation
+
+
+def _with_names(data: dict[str, Any]) -> dict[str, Any]:
+    """Names move from keys into the nouns; `from` becomes `from_`, which Python allows."""
+    data = copy.deepcopy(data)
+
+    def name(section: Any) -> None:
+        if isinstance(section, dict):
+            for key, value in section.items():
+                if isinstance(value, dict):
+                    value.setdefault("name", key)
+
+    for key in ("devices", "nodes", "models"):
+        name(data.get(key))
+    for model in data["models"].values() if isinstance(data.get("models"), dict) else ():
+        name(model.get("variants") if isinstance(model, dict) else None)
+    name(data["workload"].get("sources") if isinstance(data.get("workload"), dict) else None)
+    for key in ("links", "link_changes"):
+        for item in data[key] if isinstance(data.get(key), list) else ():
+            if isinstance(item, dict) and "from" in item:
+                item["from_"] = item.pop("from")
+    return data
+
+
+@cache
+def _validator() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Scenario)
+
+
+def _validate(data: dict[str, Any], lines: Lines) -> Scenario:
+    from pydantic import ValidationError
+
+    try:
+        text = json.dumps(data, default=str)
+        scenario: Scenario = _validator().validate_json(text, strict=True)
+    except ValidationError as error:
+        raise UserError(_explain(error.errors(include_url=False), data, lines)) from None
+    return scenario
+
+
+def _explain(errors: list[Any], data: Any, lines: Lines) -> str:
+    """One line for the first thing that is wrong."""
+    error = min(errors, key=lambda e: e["type"] == "missing")
+    path, value = _real_path(data, error["loc"])
+    same = [e for e in errors if _real_path(data, e["loc"])[0] == path]
+    more = len({_real_path(data, e["loc"])[0] for e in errors}) - 1
+    shown = tuple("from" if p == "from_" else p for p in path)
+    tail = f" (and {more} more)" if more else ""
+    return f"{_where(lines, shown)}: {_dotted(shown)}: {_message(error, same, path, value)}{tail}"
+
+
+def _real_path(data: Any, location: Sequence[str | int]) -> tuple[DataPath, Any]:
+    """The part of pydantic's location that is in the data (it adds the names of union members), and what is there."""
+    path: list[str | int] = []
+    for part in location:
+        if isinstance(data, dict) and part in data:
+            data = data[part]
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            continue
+        path.append(part)
+    return tuple(path), data
+
+
+def _message(error: Any, same: list[Any], path: DataPath, value: Any) -> str:
+    kind, field = error["type"], str(path[-1]) if path else ""
+    if kind == "extra_forbidden":
+        return f"unknown field{nearest(field, _fields_at(path[:-1]))}"
+    if kind == "missing":
+        return f"the field {str(error['loc'][-1]).rstrip('_')!r} is missing"
+    if kind == "value_error":
+        return str(error["ctx"]["error"])
+    if kind == "literal_error":
+        return f"expected {error['ctx']['expected']}, got {value!r}"
+    if len(same) > 1 and isinstance(value, dict):
+        return "takes a number or one of uniform, exponential, lognormal, choice" if _is_draw(path) else error["msg"]
+    unit = next((u for suffix, u in sorted(_UNITS.items(), key=lambda x: -len(x[0])) if field.endswith(suffix)), "")
+    if any(e["type"].startswith(("float", "int")) for e in same):
+        return f"expected a {'whole ' if kind.startswith('int') else ''}number{f' in {unit}' if unit else ''}, got {value!r}"
+    return f"{error['msg'][0].lower()}{error['msg'][1:]}, got {value!r}"
+
+
+def _is_draw(path: DataPath) -> bool:
+    return len(path) == 4 and path[:2] == ("workload", "sources")
+
+
+def _fields_at(path: DataPath) -> list[str]:
+    """The fields that the schema knows at a path."""
+    kinds: list[Any] = [Scenario]
+    for part in path:
+        kinds = [k for kind in kinds for k in _children(kind, part)]
+    return [f.name.rstrip("_") for kind in kinds if dataclasses.is_dataclass(kind) for f in dataclasses.fields(kind)]
+
+
+def _children(kind: Any, part: str | int) -> list[Any]:
+    if dataclasses.is_dataclass(kind):
+        hint = typing.get_type_hints(kind).get(str(part))
+        return _members(hint) if hint is not None else []
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        return _members(arguments[0])
+    return _members(arguments[1]) if origin is Mapping else []
+
+
+def _members(hint: Any) -> list[Any]:
+    return list(typing.get_args(hint)) if typing.get_origin(hint) in (typing.Union, types.UnionType) else [hint]
+
+
+def _where(lines: Lines, path: Sequence[str | int]) -> str:
+    for n in range(len(path), -1, -1):
+        if tuple(path[:n]) in lines:
+            return lines[tuple(path[:n])]
+    return "scenario"
+
+
+def _dotted(path: Sequence[str | int]) -> str:
+    return ".".join(map(str, path)) or "scenario"
