@@ -12,7 +12,7 @@ import math
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -30,6 +30,8 @@ from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.workload import Workload as Drawn
 from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
+
+Serving = Literal["queue", "shared"]
 
 CHUNKS, PER_CHUNK = 20, 13
 SAME = ("request", "time_ms", "choice", "node", "variant", "second", "outcome", "reason", "bound")
@@ -51,26 +53,25 @@ class Maker:
 
     def number(self, low: float, high: float) -> float:
         if self.lattice:
-            return float(self.rng.randint(math.ceil(low), max(math.ceil(low), int(high))))
+            return float(self.rng.randint(int(low), int(high)))
         return self.rng.uniform(low, high)
 
     def draw(self, low: float, high: float) -> float | Draw:
         """A number or any form of draw, about low..high."""
         if self.lattice:
-            values = tuple(2.0 ** self.rng.randint(0, max(0, int(math.log2(high)))) for _ in range(4))
+            values = tuple(2.0 ** self.rng.randint(round(math.log2(low)), int(math.log2(high))) for _ in range(4))
             return Draw(choice=values) if self.chance(0.6) else values[0]
         mean = self.rng.uniform(low, high)
         weights = (1.0, 2.0, 0.5) if self.chance(0.5) else None
-        return self.rng.choice(
-            [
-                mean,
-                Draw(constant=mean),
-                Draw(uniform=(low, high)),
-                Draw(exponential=mean),
-                Draw(lognormal=(mean, self.rng.uniform(0.1, 1.0))),
-                Draw(choice=(low, mean, high), weights=weights),
-            ]
-        )
+        forms: list[float | Draw] = [
+            mean,
+            Draw(constant=mean),
+            Draw(uniform=(low, high)),
+            Draw(exponential=mean),
+            Draw(lognormal=(mean, self.rng.uniform(0.1, 1.0))),
+            Draw(choice=(low, mean, high), weights=weights),
+        ]
+        return self.rng.choice(forms)
 
     def scenario(self) -> Scenario:
         rng = self.rng
@@ -82,7 +83,7 @@ class Maker:
         deployments = self.deployments(nodes, models)
         rules = Rules(
             dispatch=rng.choice(("stream", "request")),
-            admit=rng.choice(((), (), ("deadline",), ("accuracy",), ("deadline", "accuracy"))),
+            admit=rng.choice(((), (), (), ("deadline",), ("accuracy",), ("deadline", "accuracy"))),
             second_inference=self.chance(0.6),
             offload_from=rng.choice(("node", "access")),
             window_ms=rng.choice((100.0, 1000.0)),
@@ -104,7 +105,8 @@ class Maker:
         return self.fit_memory(scenario)
 
     def nodes(self, devices: list[str]) -> dict[str, Node]:
-        kinds = self.rng.choice((("queue",), ("shared",), ("queue", "shared"), ("queue", "shared")))
+        mixed: tuple[Serving, ...] = ("queue", "shared")
+        kinds = self.rng.choice((mixed[:1], mixed[1:], mixed, mixed))
         found = {}
         for i in range(self.rng.randint(1, 6)):
             serving = self.rng.choice(kinds)
@@ -141,15 +143,16 @@ class Maker:
             names = ["default", *(v for v in variants if self.chance(0.4))]
             return Degradation(curve={v: self.curve() for v in names}, assumed=True)
         rows, columns = self.rng.randint(1, 8), self.rng.randint(1, 8)
-        tables = {
-            v: tuple(
-                tuple(math.inf if self.chance(0.04) and i + j else self.slower(i + j) for j in range(columns))
-                for i in range(rows)
-            )
-            for v in variants
-        }
-        axes = tuple(self.rng.sample([*variants, "elsewhere"], 2))
-        return Degradation(axes=axes, matrix=tables, assumed=True)
+        tables = {v: self.table(rows, columns) for v in variants}
+        first, second = self.rng.sample([*variants, "elsewhere"], 2)
+        return Degradation(axes=(first, second), matrix=tables, assumed=True)
+
+    def table(self, rows: int, columns: int) -> tuple[tuple[float, ...], ...]:
+        """Infinite from some number of others on, as resource limits are."""
+        limit = self.rng.choice((2, 4, 99))
+        return tuple(
+            tuple(self.slower(i + j) if i + j < limit else math.inf for j in range(columns)) for i in range(rows)
+        )
 
     def curve(self) -> tuple[float, ...]:
         return tuple(self.slower(i) for i in range(self.rng.choice((1, 3, 6, 12, 40))))
@@ -249,7 +252,7 @@ class Maker:
             to = self.rng.choice([*nodes, "n*", "*"])
             at = self.rng.choice((0.0, 0.25, 0.5)) if self.lattice else self.rng.uniform(0.0, 0.9)
             at *= duration_s
-            if self.chance(0.5):
+            if self.chance(0.6):
                 lasts = self.rng.choice((0.25, 0.5)) if self.lattice else self.rng.uniform(0.05, 2.0)
                 found.append(LinkChange(at_s=at, from_=from_, to=to, up=False, assumed=True))
                 found.append(LinkChange(at_s=at + lasts, from_=from_, to=to, up=True, assumed=True))
@@ -279,7 +282,7 @@ class Maker:
         each = {n: _requests_per_arrival(s) for n, s in sources.items()}
         shares = sum(s.share for s in sources.values())
         mean = sum(s.share * each[n] for n, s in sources.items()) / shares
-        wanted = self.rng.choice((60, 150, 250, 400))
+        wanted = self.rng.choice((60, 100, 200, 300))
         return Workload(
             rate_per_min=wanted / mean / duration_s * 60.0,
             duration_s=duration_s,
@@ -308,7 +311,7 @@ class Maker:
             model=model,
             tenant=rng.choice(("a", "b")),
             sla=rng.choice(("gold", "tin")),
-            deadline_ms=self.draw(20.0, rng.choice((80.0, 300.0))),
+            deadline_ms=self.draw(30.0, rng.choice((150.0, 600.0))),
             min_accuracy=rng.choice((0.0, 0.5, 0.7, 0.8, Draw(choice=(0.6, 0.85, 0.95)), Draw(uniform=(0.4, 0.95)))),
             share=rng.uniform(0.2, 1.0),
             arrivals=arrivals,
@@ -318,8 +321,8 @@ class Maker:
             size_kb=self.draw(1.0, 32.0),
             work=self.draw(0.5, 1.5) if not self.lattice else Draw(choice=(0.5, 1.0, 2.0)),
             sites=rng.choice((None, weights)),
-            regions=rng.choice(((), (), (), ("eu",), ("eu", "us"))),
-            certificates=rng.choice(((), (), (), ("iso",))),
+            regions=rng.choice(((), (), (), (), (), ("eu",), ("eu", "us"))),
+            certificates=rng.choice(((), (), (), (), (), ("iso",))),
             phases=tuple(phases) if self.chance(0.3) else (),
             assumed=True,
         )
@@ -410,6 +413,8 @@ def differences(case: Case) -> list[str]:
             found.append(f"request {i} {name}: engine {rows[name][i]}, reference {mine[name][i]}")
     for name in CLOSE:
         close = np.isclose(rows[name], mine[name], rtol=1e-9, atol=1e-9, equal_nan=True)
+        if name == "accuracy":  # that of a delivered answer
+            close |= mine["outcome"] == Outcome.PENDING
         for i in np.flatnonzero(~close)[:3]:
             found.append(f"request {i} {name}: engine {rows[name][i]!r}, reference {mine[name][i]!r}")
     nodes = case.world.nodes
@@ -424,7 +429,9 @@ def differences(case: Case) -> list[str]:
 
 def differences_shown(engine: list[Any], reference: list[Any]) -> list[str]:
     """Where the witness was shown different things."""
-    for (request, candidates, excluded, u), (request_, candidates_, excluded_, u_) in zip(engine, reference):
+    for (request, candidates, excluded, u), (request_, candidates_, excluded_, u_) in zip(
+        engine, reference, strict=False
+    ):
         i = request["id"]
         if request != request_ or u != u_:
             return [f"request {i} shown: engine {request} {u}, reference {request_} {u_}"]
@@ -461,8 +468,6 @@ def features(case: Case) -> Counter[str]:
             seen[f"degradation {form}"] += 1
         elif row["queue_ms"] > 0:
             seen[f"queued at {deployment.servers} servers"] += 1
-    for name in ("network deviation", "bandwidth", "link change", "phases"):
-        seen[name] += 0
     seen["network deviation"] += any(ln.delay_sd_ms > 0 for ln in s.links)
     seen["bandwidth"] += any(ln.bandwidth_mbps for ln in s.links)
     seen["link change"] += bool(s.link_changes)
@@ -487,20 +492,18 @@ def _bound_again(case: Case) -> int:
 
 
 def _answers_waited(case: Case) -> int:
-    """Answers held back by an outage, counted where every other delay is known."""
-    s = case.scenario
-    values = [*s.links, *s.link_changes]
-    if s.rules.second_inference or any(v.delay_sd_ms for v in values):
-        return 0
-    slowest_ms = max(v.delay_ms or 0.0 for v in values)
+    """Answers held back by an outage: longer under way than four legs and two transfers can take."""
+    values: list[Link | LinkChange] = [*case.scenario.links, *case.scenario.link_changes]
+    slowest_ms = max(v.delay_ms or 0.0 for v in values) + 5.0 * max(v.delay_sd_ms or 0.0 for v in values)
     mbps = min((v.bandwidth_mbps for v in values if v.bandwidth_mbps), default=math.inf)
-    longest_ms = 2.0 * slowest_ms + case.drawn.requests["size_kb"] * 8.0 / mbps
-    return int((case.result.rows["net_ms"] > longest_ms + 1e-6).sum())
+    longest_ms = 2.0 * (2.0 * slowest_ms + case.drawn.requests["size_kb"] * 8.0 / mbps)
+    return int((case.result.rows["net_ms"] > longest_ms).sum())
 
 
 def _batched(case: Case) -> int:
     """Requests served together: same deployment, same end of service, though their work differs."""
-    if any(not isinstance(q.work, Draw) or q.work.uniform is None for q in case.scenario.workload.sources.values()):
+    works = [q.work for q in case.scenario.workload.sources.values()]
+    if any(not isinstance(w, Draw) or w.choice is not None or w.constant is not None for w in works):
         return 0
     rows = case.result.rows
     rows = rows[(rows["choice"] >= 0) & (rows["second"] < 0)]
@@ -527,3 +530,32 @@ def chunk(number: int) -> tuple[list[str], Counter[str]]:
 def test_engine_equals_reference(number: int) -> None:
     found, _ = chunk(number)
     assert not found, "\n".join(found)
+
+
+def test_cases_exercise_everything() -> None:
+    """The comparison above is worth something only where something happens."""
+    seen: Counter[str] = Counter()
+    for number in range(CHUNKS):
+        seen += chunk(number)[1]
+    wanted = {
+        "second from node": 200,
+        "second from access": 200,
+        "batch": 100,
+        "bound": 1000,
+        "bound again": 5,
+        "answer waited": 20,
+        "two at one instant": 200,
+        "on queue": 1000,
+        "on shared": 1000,
+        "degradation rho": 500,
+        "degradation curve": 500,
+        "degradation matrix": 500,
+        **{f"queued at {n} servers": 200 for n in (1, 2, 3)},
+        **{f"outcome {o.name}": 500 for o in Outcome if o is not Outcome.PENDING},
+        **{f"reason {r.name}": 50 for r in Reason if r},
+        **{f"arrivals {process}": 50 for process in ("poisson", "mmpp", "diurnal")},
+        **dict.fromkeys(("single requests", "streams periodic", "streams poisson", "phases"), 50),
+        **dict.fromkeys(("network deviation", "bandwidth", "link change"), 50),
+    }
+    rare = {name: seen[name] for name, least in wanted.items() if seen[name] < least}
+    assert not rare

@@ -97,7 +97,7 @@ class Cluster:
 class Link(Sourced):
     """One-way network delay from sites (or nodes, for the second inference) to nodes, both given as name patterns.
 
-    The delay is normal with mean `delay_ms` and deviation `delay_sd_ms`, cut at 0. A later link overrides an earlier one.
+    The delay is normal with mean `delay_ms` and deviation `delay_sd_ms`, cut at 0. A later link overrides an earlier.
     """
 
     from_: str

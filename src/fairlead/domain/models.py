@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairlead.domain.provenance import Sourced, not_negative, positive, share
+from fairlead.domain.provenance import STRICT, Sourced, not_negative, positive, share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Variant(Sourced):
 class Model:
     """What an application asks for by name."""
 
-    __pydantic_config__ = {"extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     name: str
     variants: Mapping[str, Variant]

@@ -1,6 +1,6 @@
 """A scenario: hardware, network, models, workload and rules of one serving world, checked as a whole.
 
-Built by `fairlead.scenarios.loader` from YAML (or by hand in Python); turned into arrays by `fairlead.sim.serving.plan`.
+Built by `fairlead.scenarios.loader` from YAML, or by hand in Python; made into arrays by `fairlead.sim.serving.plan`.
 """
 
 from __future__ import annotations
@@ -95,19 +95,16 @@ def _assumptions(thing: Any, path: str) -> Iterator[tuple[str, str]]:
         yield from _assumptions(child, f"{path}.{key}" if path else str(key))
 
 
-def problems(scenario: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+Problem = tuple[tuple[str | int, ...], str]
+
+
+def check(scenario: Scenario) -> Iterator[Problem]:
     """What is wrong across the nouns, as (path into the file, one line). Nothing when the scenario is sound."""
-    yield from _unknown_names(scenario)
-    yield from _links(scenario)
+    found = [*_unknown_names(scenario), *_links(scenario)]
+    yield from found or _fit(scenario)  # what fits where can be asked once all names are known
 
 
-def check(scenario: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """`problems`, and those that can only be seen once all names are known."""
-    found = list(problems(scenario))
-    yield from found or _fit(scenario)
-
-
-def _unknown_names(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _unknown_names(s: Scenario) -> Iterator[Problem]:
     variants = s.variants()
     if len(variants) != sum(len(m.variants) for m in s.models.values()):
         yield ("models",), "two models have a variant of the same name"
@@ -130,9 +127,9 @@ def _unknown_names(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
                     yield (*path, "sites"), f"unknown site {site!r}{nearest(site, s.workload.sites)}"
 
 
-def _links(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _links(s: Scenario) -> Iterator[Problem]:
     ends = (*s.workload.sites, *s.nodes)
-    items = [("links", i, link) for i, link in enumerate(s.links)]
+    items: list[tuple[str, int, Link | LinkChange]] = [("links", i, link) for i, link in enumerate(s.links)]
     items += [("link_changes", i, change) for i, change in enumerate(s.link_changes)]
     for section, i, item in items:
         if not any(fnmatchcase(e, item.from_) for e in ends):
@@ -144,14 +141,14 @@ def _links(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
             if not any(fnmatchcase(site, ln.from_) and fnmatchcase(node, ln.to) for ln in s.links):
                 yield ("links",), f"no link from site {site!r} to node {node!r}"
     if s.rules.second_inference and s.rules.offload_from == "node":
-        for node in s.nodes.values():
-            for cloud in (n for n in s.nodes.values() if n.cloud and not node.cloud):
-                if not any(fnmatchcase(node.name, ln.from_) and fnmatchcase(cloud.name, ln.to) for ln in s.links):
-                    yield ("links",), f"no link from node {node.name!r} to {cloud.name!r} for the second inference"
+        for edge in (n.name for n in s.nodes.values() if not n.cloud):
+            for cloud in (n.name for n in s.nodes.values() if n.cloud):
+                if not any(fnmatchcase(edge, ln.from_) and fnmatchcase(cloud, ln.to) for ln in s.links):
+                    yield ("links",), f"no link from node {edge!r} to {cloud!r} for the second inference"
     yield from _endless_outages(s)
 
 
-def _endless_outages(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _endless_outages(s: Scenario) -> Iterator[Problem]:
     for end in (*s.workload.sites, *s.nodes):
         for node in s.nodes:
             down = -1
@@ -164,7 +161,7 @@ def _endless_outages(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]
                 return
 
 
-def _fit(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _fit(s: Scenario) -> Iterator[Problem]:
     placements = s.placements()
     variants = s.variants()
     seen: set[tuple[str, str]] = set()
@@ -187,7 +184,10 @@ def _fit(s: Scenario) -> Iterator[tuple[tuple[str | int, ...], str]]:
         if needed > room:
             yield ("nodes", node.name), f"its variants need {needed:g} MB and it has {room:g} MB"
         if node.serving == "queue" and sum(d.share for d, _ in here) > 1 + 1e-9:
-            yield ("nodes", node.name), f"the shares deployed on it add up to {sum(d.share for d, _ in here):g}, above 1"
+            yield (
+                ("nodes", node.name),
+                f"the shares deployed on it add up to {sum(d.share for d, _ in here):g}, above 1",
+            )
     for source in s.workload.sources.values():
         if not any(variants[v.name][0].name == source.model for _, v, _ in placements):
             yield (

@@ -41,10 +41,10 @@ def overbooked(request: Any, candidates: Any, excluded: Any) -> None:
 @inlined
 def any_feasible(excluded: Any) -> bool:
     """Whether some candidate has no bit set."""
-    for c in range(len(excluded)):
-        if excluded[c] == 0:
-            return True
-    return False
+    n = 0
+    while n < len(excluded) and excluded[n] != 0:
+        n += 1
+    return n < len(excluded)
 
 
 @kernel

@@ -14,8 +14,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_njit: Any = numba.njit  # its stubs know neither `_nrt` nor that a compiled function is called like the original
+_config: Any = numba.config
+
+#: Makes a number an array index that is known not to be negative; see `fairlead.sim.serving.layout`.
+index: Any = np.uint32
 
 _COMPILED_ROOMS = ("domain", "policies", "sim")
 _KEPT_VERSIONS = 3
@@ -33,12 +40,12 @@ def _cache_dir() -> Path:
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
-    numba.config.CACHE_DIR = str(_cache_dir())
+    _config.CACHE_DIR = str(_cache_dir())
 
 
 def jit(function: F) -> F:
     """Compile `function` on first call, cached."""
-    compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled: F = _njit(cache=True, nogil=True, error_model="numpy")(function)
     return compiled
 
 
@@ -49,17 +56,17 @@ _KERNEL = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 def kernel(function: F) -> F:
     """Compile a function that allocates nothing, for use inside other compiled code."""
-    compiled: F = numba.njit(cache=True, **_KERNEL)(function)
+    compiled: F = _njit(cache=True, **_KERNEL)(function)
     return compiled
 
 
 def inlined(function: F) -> F:
     """A kernel that the optimiser always copies into its callers: for hot paths with many arrays."""
-    compiled: F = numba.njit(forceinline=True, **_KERNEL)(function)
+    compiled: F = _njit(forceinline=True, **_KERNEL)(function)
     return compiled
 
 
 def typed_kernel(function: F, *arguments: Any) -> F:
     """A kernel compiled at once for these argument types."""
-    compiled: F = numba.njit(arguments, cache=True, **_KERNEL)(function)
+    compiled: F = _njit(arguments, cache=True, **_KERNEL)(function)
     return compiled

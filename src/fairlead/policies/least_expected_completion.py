@@ -1,7 +1,7 @@
 """Least expected completion: the candidate that should answer first, queue and degradation counted.
 
 argmin 2 d + transfer + queue + D * suffered. Candidates that should be accurate enough come before those that should
-not, since a second inference would follow. The strongest of the simple rules, and so what learning must beat.
+not, since a second inference would follow. Strong where every request is decided; myopic where streams are bound.
 """
 
 from __future__ import annotations

@@ -16,9 +16,4 @@ def end_to_end_ms(candidate: Any) -> float:
 @kernel
 def completion_ms(candidate: Any) -> float:
     """Expected end-to-end time in the present state: mean round trip, transfer, wait, processing slowed by others."""
-    return (
-        2.0 * candidate.net_ms
-        + candidate.transfer_ms
-        + candidate.queue_ms
-        + candidate.proc_ms * candidate.suffered
-    )
+    return 2.0 * candidate.net_ms + candidate.transfer_ms + candidate.queue_ms + candidate.proc_ms * candidate.suffered

@@ -127,7 +127,9 @@ def _key_path(key: str) -> tuple[str | int, ...]:
         if full in {f.name for f in dataclasses.fields(kind)}:
             return (section, full)
     known = [f.name for kind in hints.values() for f in dataclasses.fields(kind)]
-    raise UserError(f"--set {key}: unknown field{nearest(key, [*known, *_SHORT])}; others are written section.name.field")
+    raise UserError(
+        f"--set {key}: unknown field{nearest(key, [*known, *_SHORT])}; others are written section.name.field"
+    )
 
 
 def _step(place: Any, part: str | int, override: str, path: DataPath) -> Any:
@@ -136,7 +138,9 @@ def _step(place: Any, part: str | int, override: str, path: DataPath) -> Any:
             raise UserError(f"--set {override}: {_dotted(path)} has the entries 0..{len(place) - 1}, not {part}")
         return place[int(part)]
     if not isinstance(place, dict) or part not in place:
-        raise UserError(f"--set {override}: nothing at {part!r}{nearest(str(part), place if isinstance(place, dict) else ())}")
+        raise UserError(
+            f"--set {override}: nothing at {part!r}{nearest(str(part), place if isinstance(place, dict) else ())}"
+        )
     return place[part]
 
 
@@ -210,7 +214,7 @@ def _real_path(data: Any, location: Sequence[str | int]) -> tuple[DataPath, Any]
 
 def _message(error: Any, same: list[Any], path: DataPath, value: Any) -> str:
     kind, field = error["type"], str(path[-1]) if path else ""
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"unknown field{nearest(field, _fields_at(path[:-1]))}"
     if kind == "missing":
         return f"the field {str(error['loc'][-1]).rstrip('_')!r} is missing"
@@ -222,7 +226,8 @@ def _message(error: Any, same: list[Any], path: DataPath, value: Any) -> str:
         return "takes a number or one of uniform, exponential, lognormal, choice" if _is_draw(path) else error["msg"]
     unit = next((u for suffix, u in sorted(_UNITS.items(), key=lambda x: -len(x[0])) if field.endswith(suffix)), "")
     if any(e["type"].startswith(("float", "int")) for e in same):
-        return f"expected a {'whole ' if kind.startswith('int') else ''}number{f' in {unit}' if unit else ''}, got {value!r}"
+        whole = "whole " if kind.startswith("int") else ""
+        return f"expected a {whole}number{f' in {unit}' if unit else ''}, got {value!r}"
     return f"{error['msg'][0].lower()}{error['msg'][1:]}, got {value!r}"
 
 

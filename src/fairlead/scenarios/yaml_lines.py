@@ -40,7 +40,7 @@ def _plain(loader: yaml.SafeLoader, node: yaml.Node, path: DataPath, file: Path,
     if isinstance(node, yaml.MappingNode):
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = str(loader.construct_object(key_node))  # type: ignore[no-untyped-call]
+            key = str(loader.construct_object(key_node))
             line = key_node.start_mark.line + 1
             if key in data:
                 raise UserError(f"{file}:{line}: {'.'.join(map(str, (*path, key)))} is given twice")
@@ -49,7 +49,7 @@ def _plain(loader: yaml.SafeLoader, node: yaml.Node, path: DataPath, file: Path,
         return data
     if isinstance(node, yaml.SequenceNode):
         return [_plain(loader, item, (*path, i), file, lines) for i, item in enumerate(node.value)]
-    return loader.construct_object(node)  # type: ignore[no-untyped-call]
+    return loader.construct_object(node)
 
 
 def merge(base: Any, base_lines: Lines, data: Any, lines: Lines) -> tuple[Any, Lines]:

@@ -24,8 +24,8 @@ RUNNING: Final = 1
 def degradation(plan: Any, station: Any, counts: Any, kind: int) -> float:
     """Time among others / time alone for one more of `kind` beside `counts` (K,).
 
-    Linear: 1 + sum_u slope[kind, u] counts[u]. Otherwise the table is: number of axes A, A sizes, K axes (on which axis a
-    kind is counted), then K blocks of cells; past the edge it is infinite.
+    Linear: 1 + sum_u slope[kind, u] counts[u]. Otherwise the table is: number of axes A, A sizes, K axes (on which
+    axis a kind is counted), then K blocks of cells; past the edge it is infinite.
     """
     table = plan.degradation
     at, kinds = station.table, station.kinds
@@ -97,7 +97,7 @@ def refresh_shared(plan: Any, world: Any, station_id: int) -> None:
 
 
 @inlined
-def _set_bits(world: Any, d: int, model: int, bits: int) -> None:
+def _set_bits(world: Any, d: int, model: int, bits: np.uint16) -> None:
     if world.hard[d] != bits:
         world.hard[d] = bits
         world.filled[model].excluded = False

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.policies.jit import inlined
+from fairlead.policies.jit import index, inlined
 
 
 @inlined
@@ -24,12 +24,12 @@ def push(heap: Any, size: int, at_ms: float, job: int) -> None:
     """Put (at_ms, job) into the heap of `size` events; the caller then counts one more."""
     i = np.int64(size)
     while i > 0:
-        parent = np.uint32((i - 1) >> 1)
+        parent = index((i - 1) >> 1)
         if _before(heap, parent, at_ms, job):
             break
-        heap[np.uint32(i)].at_ms, heap[np.uint32(i)].job = heap[parent].at_ms, heap[parent].job
+        heap[index(i)].at_ms, heap[index(i)].job = heap[parent].at_ms, heap[parent].job
         i = np.int64(parent)
-    heap[np.uint32(i)].at_ms, heap[np.uint32(i)].job = at_ms, job
+    heap[index(i)].at_ms, heap[index(i)].job = at_ms, job
 
 
 @inlined
@@ -37,15 +37,15 @@ def pop(heap: Any, size: int) -> int:
     """Take the earliest job out of the heap of `size` events; the caller then counts one less."""
     top = heap[0].job
     size -= 1
-    last, hole, child = heap[np.uint32(size)], np.uint32(0), np.int64(1)
+    last, hole, child = heap[index(size)], index(0), np.int64(1)
     while child + 1 < size:  # the hole sinks along the earlier children to the bottom, ...
-        left = heap[np.uint32(child)]
-        earlier = np.uint32(child + int(_before(heap, np.uint32(child + 1), left.at_ms, left.job)))
+        left = heap[index(child)]
+        earlier = index(child + int(_before(heap, index(child + 1), left.at_ms, left.job)))
         heap[hole].at_ms, heap[hole].job = heap[earlier].at_ms, heap[earlier].job
         hole, child = earlier, 2 * np.int64(earlier) + 1
     if child < size:
-        heap[hole].at_ms, heap[hole].job = heap[np.uint32(child)].at_ms, heap[np.uint32(child)].job
-        hole = np.uint32(child)
+        heap[hole].at_ms, heap[hole].job = heap[index(child)].at_ms, heap[index(child)].job
+        hole = index(child)
     push(heap, hole, last.at_ms, last.job)  # ... and the last event rises from there, seldom far
     return top
 
@@ -58,13 +58,13 @@ def set_time(times: Any, tree: Any, station: int, at_ms: float) -> None:
     times[station] = at_ms
     i, winner, winner_ms = np.int64(len(times) + station), np.int64(station), at_ms
     while i > 1:  # only the siblings on the way up are looked at, and those don't depend on each other
-        sibling = tree[np.uint32(i ^ 1)]
+        sibling = tree[index(i ^ 1)]
         sibling_ms = times[sibling]
         wins = int((sibling_ms < winner_ms) | ((sibling_ms == winner_ms) & (sibling < winner)))
         winner += wins * (np.int64(sibling) - winner)
         winner_ms = min(winner_ms, sibling_ms)
         i >>= 1
-        tree[np.uint32(i)] = winner
+        tree[index(i)] = winner
 
 
 @inlined

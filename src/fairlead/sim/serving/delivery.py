@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.outcomes import Outcome
-from fairlead.policies.jit import inlined, kernel
+from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.nominal import completion_ms
 from fairlead.policies.randomness import NETWORK, normal
 from fairlead.sim.serving.booking import book, fill
@@ -73,12 +73,13 @@ def deliver(plan: Any, world: Any, job: int, now_ms: float) -> None:
 
 
 @kernel
-def second_choice(plan: Any, world: Any, job: int, row: int) -> int:
+def second_choice(plan: Any, world: Any, job: int, row: int) -> Any:
     """Where the second inference goes: the better cloud variant that should answer first, -1 when there is none."""
     request = world.requests[job]
     model, source = request.model, request.source
     fill(plan, world, model, row, request.size_kb)
-    best, best_ms = np.int64(-1), np.inf
+    best: Any = np.int64(-1)
+    best_ms = np.inf
     own = plan.deployments[world.jobs[job].deployment].accuracy
     for d in range(plan.models[model].first, plan.models[model].last):
         deployment = plan.deployments[d]
@@ -100,7 +101,7 @@ def escalate(plan: Any, world: Any, job: int, now_ms: float) -> bool:
     choice = second_choice(plan, world, job, row)
     if choice < 0:
         return False
-    d = np.uint32(choice)
+    d = index(choice)
     travel_ms = 0.0
     if not rules.offload_from_node:
         back = world.links[request.site, node]

@@ -7,14 +7,13 @@ link changes, stream ends, window edges, requests that reach a node, new request
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from fairlead.domain.outcomes import Outcome, Reason
 from fairlead.policies.feasibility import any_feasible, nominal_misses, overbooked, rejection_reason
-from fairlead.policies.jit import inlined, kernel, typed_kernel
+from fairlead.policies.jit import index, inlined, kernel, typed_kernel
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.serving.booking import bind, book, fill, unbind
 from fairlead.sim.serving.calendar import pop, push
@@ -61,7 +60,7 @@ def _settle(plan: Any, world: Any, request_id: int, choice: int) -> bool:
         return True
     if choice < 0 or clock.first + choice >= clock.last or world.excluded[clock.first + choice] != 0:
         return False
-    d = np.uint32(clock.first + choice)
+    d = index(clock.first + choice)
     request = world.requests[request_id]
     if plan.rules[0].bind_streams and request.stream >= 0:
         bind(plan, world, request.stream, d, request.rate_qps)
@@ -112,7 +111,7 @@ def _follow_binding(plan: Any, world: Any, request_id: int) -> bool:
         unbind(plan, world, request.stream)
         return False
     world.rows[request_id].bound = 1
-    _send(plan, world, request_id, np.uint32(stream.bound))
+    _send(plan, world, request_id, index(stream.bound))
     return True
 
 
@@ -165,7 +164,7 @@ def advance(plan: Any, world: Any, decide: Any, stops: int) -> int:
     clock, requests = world.clock[0], world.requests
     if clock.waiting:
         clock.waiting = False
-        if not _settle(plan, world, np.uint32(clock.request), clock.choice):
+        if not _settle(plan, world, index(clock.request), clock.choice):
             return FAULT
     while True:
         arrival_ms = requests[clock.next_request].now_ms if clock.next_request < len(requests) else np.inf
@@ -190,7 +189,7 @@ def advance(plan: Any, world: Any, decide: Any, stops: int) -> int:
             join(plan, world, job, join_ms)
         else:
             clock.now_ms = arrival_ms
-            i = np.uint32(clock.next_request)
+            i = index(clock.next_request)
             clock.next_request += 1
             request = requests[i]
             clock.arrived += 1
@@ -233,23 +232,30 @@ def advance_many(plan: Any, worlds: Any, decide: Any, stops: int, codes: Any) ->
 _advance_one = kernel(advance)
 
 
-_typed = cache(typed_kernel)
+_compiled: dict[str, Any] = {}  # by name; every plan and every world has the same array types
 
 
 def compiled_advance(plan: Any, world: Any) -> Any:
-    """`advance`, compiled for these array types, with the policy as a function pointer: compiled once for all."""
-    from numba import types, typeof
+    """`advance`, with the policy as a function pointer: compiled once for all policies and scenarios."""
+    if "advance" not in _compiled:
+        from numba import typeof, types
 
-    from fairlead.policies.signature import decide_signature
+        from fairlead.policies.signature import decide_signature
 
-    return _typed(advance, typeof(plan), typeof(world), types.FunctionType(decide_signature()), types.int64)
+        pointer = types.FunctionType(decide_signature())
+        _compiled["advance"] = typed_kernel(advance, typeof(plan), typeof(world), pointer, types.int64)
+    return _compiled["advance"]
 
 
 def compiled_advance_many(plan: Any, worlds: Any) -> Any:
     """`advance_many`, likewise."""
-    from numba import types, typeof
+    if "advance_many" not in _compiled:
+        from numba import typeof, types
 
-    from fairlead.policies.signature import decide_signature
+        from fairlead.policies.signature import decide_signature
 
-    pointer = types.FunctionType(decide_signature())
-    return _typed(advance_many, typeof(plan), typeof(worlds), pointer, types.int64, types.Array(types.int64, 1, "C"))
+        pointer, codes = types.FunctionType(decide_signature()), types.Array(types.int64, 1, "C")
+        _compiled["advance_many"] = typed_kernel(
+            advance_many, typeof(plan), typeof(worlds), pointer, types.int64, codes
+        )
+    return _compiled["advance_many"]

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fairlead.domain.errors import PolicyError
-from fairlead.policies.interface import Policy
+from fairlead.domain.scenario import Scenario
+from fairlead.policies.interface import Policy, find
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.serving.engine import compiled_advance
 from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, FAULT, Plan, World
+from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.summary import summarise
+from fairlead.sim.serving.workload import make_workload
+from fairlead.sim.serving.world import new_world
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run."""
+
+    requests: Any  # REQUEST (R,)
+    rows: Any  # DECISION (R,): what became of each
+    windows: Any  # WINDOW (W,)
+    dispatched: Any  # int64 (W, nodes): requests sent to each node in each window
+    figures: dict[str, float]
+
+
+def simulate(scenario: Scenario, policy: str, seed: int = 0) -> Run:
+    """Draw the workload of `seed` and run it to its end under the policy of that name."""
+    plan, workload = build_plan(scenario), make_workload(scenario, seed)
+    world = new_world(plan, workload)
+    run(plan, world, find(policy))
+    return Run(world.requests, world.rows, world.windows, world.dispatched, summarise(scenario, plan, world))
 
 
 def run(plan: Plan, world: World, policy: Policy) -> None:

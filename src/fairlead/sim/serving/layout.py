@@ -87,7 +87,9 @@ LINK: Final = np.dtype(
     align=True,
 )
 
-LINK_CHANGE: Final = np.dtype([("at_ms", np.float64), ("row", np.uint32), ("node", np.uint32), ("link", LINK)], align=True)
+LINK_CHANGE: Final = np.dtype(
+    [("at_ms", np.float64), ("row", np.uint32), ("node", np.uint32), ("link", LINK)], align=True
+)
 
 #: What a request brings along: its work, and standard normal numbers for its answer's quality and its network delays.
 DRAWS: Final = np.dtype(
@@ -108,7 +110,9 @@ JOB: Final = np.dtype(
     align=True,
 )
 
-SERVER: Final = np.dtype([("finish_ms", np.float64), ("started_ms", np.float64), ("job", np.int64), ("jobs", np.int32)], align=True)
+SERVER: Final = np.dtype(
+    [("finish_ms", np.float64), ("started_ms", np.float64), ("job", np.int64), ("jobs", np.int32)], align=True
+)
 
 STATION_STATE: Final = np.dtype(
     [

@@ -147,7 +147,8 @@ def _table(device: Device, variants: list[Variant], alone_ms: list[float]) -> tu
         size = max(len(c) for c in curves)
         cells = [v for c in curves for v in (*c, *[np.inf] * (size - len(c)))]
         return [1.0, float(size), *[0.0] * len(names), *cells], False
-    assert d.matrix is not None and d.axes is not None
+    assert d.matrix is not None
+    assert d.axes is not None
     tables = [d.matrix[name] for name in names]
     rows, columns = max(len(t) for t in tables), max(len(t[0]) for t in tables)
     cells = [
@@ -161,7 +162,9 @@ def _denied(scenario: Scenario, placements: list[Placement]) -> Any:
     block = np.zeros((len(sources), len(placements)), np.uint16)
     for row, source in zip(block, sources, strict=True):
         for d, (_, _, node) in enumerate(placements):
-            if (source.regions and node.region not in source.regions) or set(source.certificates) - set(node.certificates):
+            if (source.regions and node.region not in source.regions) or set(source.certificates) - set(
+                node.certificates
+            ):
                 row[d] = Reason.NOT_ALLOWED
     return block
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.policies.jit import inlined, kernel
+from fairlead.policies.jit import index, inlined, kernel
 from fairlead.sim.serving.booking import RUNNING, slowdown
 from fairlead.sim.serving.calendar import set_time
 from fairlead.sim.serving.delivery import answered
@@ -88,8 +88,8 @@ def _start_batch(world: Any, deployment: Any, state: Any, server: Any, now_ms: f
     """Take the first jobs of the queue, up to a full batch, and start them on the server."""
     taken, longest_ms, sum_ms, job, last = 0, 0.0, 0.0, state.head, state.head
     while taken < deployment.batch and taken < state.jobs:
-        waiting = world.jobs[np.uint32(job)]
-        world.rows[np.uint32(job)].queue_ms += now_ms - waiting.joined_ms
+        waiting = world.jobs[index(job)]
+        world.rows[index(job)].queue_ms += now_ms - waiting.joined_ms
         longest_ms = max(longest_ms, waiting.service_ms)
         sum_ms += waiting.service_ms
         last, job = job, waiting.next
@@ -117,7 +117,7 @@ def _finish_batch(plan: Any, world: Any, station_id: int, server_id: int, now_ms
     job, jobs = server.job, server.jobs
     server.finish_ms = np.inf
     while job >= 0:
-        done = np.uint32(job)
+        done = index(job)
         job = world.jobs[done].next
         row = world.rows[done]
         row.service_ms += spent_ms
@@ -148,7 +148,7 @@ def _progress(plan: Any, world: Any, station_id: int, now_ms: float) -> None:
 
 
 @kernel
-def _first_to_finish(plan: Any, world: Any, station_id: int) -> tuple[int, int, float]:
+def _first_to_finish(plan: Any, world: Any, station_id: int) -> tuple[Any, Any, float]:
     """The running job that will be done first, the one before it in the list (-1: none), and in how many ms."""
     station, state = plan.stations[station_id], world.stations[station_id]
     counts = world.counts[RUNNING, station.first : station.first + station.kinds]
@@ -178,7 +178,7 @@ def _finish_shared(plan: Any, world: Any, station_id: int, now_ms: float) -> Non
     state.jobs -= 1
     world.counts[RUNNING, station.first + plan.deployments[world.jobs[job].deployment].kind] -= 1
     world.rows[job].service_ms += now_ms - world.jobs[job].joined_ms
-    answered(plan, world, np.uint32(job), now_ms)
+    answered(plan, world, index(job), now_ms)
 
 
 @kernel

@@ -1,0 +1,64 @@
+# Needs Python 3.11+ and make. Everything else goes into .venv, at the versions locked in requirements/.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: up test test-fast check bench docs lock clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make up      set up and run a short comparison"
+	@echo "make test    set up and run the tests"
+	@echo "make check   lint, types, import directions (what CI runs, with the tests)"
+	@echo "make bench   run the benchmarks"
+	@echo "make docs    check the docs"
+	@echo "make lock    lock the versions anew"
+
+# The environments: .core is what a user gets, .dev adds what tests and checks need.
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11+ is needed, this is %d.%d; set PYTHON=..." % v[:2])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.made requirements/core.txt pyproject.toml
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/core.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/build.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core requirements/dev.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@touch $@
+
+up: $(VENV)/.core
+	@echo "Comparing the policies on full-edge (the first run compiles the engine, about a minute) ..."
+	@$(BIN)/fairlead compare full-edge --seeds 5
+	@echo "More: $(BIN)/fairlead --help"
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -m "not slow"
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.serving
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/test_docs.py
+
+lock: $(VENV)/.made
+	cd requirements && for name in uv build; do \
+	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header $$name.in -o $$name.txt; done
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements/core.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev -c requirements/core.txt pyproject.toml -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,142 @@
+"""`fairlead scenarios`, `fairlead policies`, `fairlead show`: what there is."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fairlead.domain.models import Latency
+from fairlead.domain.scenario import Scenario
+from fairlead.domain.workload import Draw
+from fairlead.policies.interface import registry
+from fairlead.scenarios.loader import available, load
+
+
+def console() -> Console:
+    """Standard output; wide enough for tables when it is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+
+
+def warn_broken() -> None:
+    """One line on standard error for each third-party policy that did not load."""
+    for line in registry()[1].values():
+        print(f"fairlead: {line}", file=sys.stderr)
+
+
+def scenarios() -> int:
+    """List the scenarios that ship."""
+    table = _table("scenario", "what it is", "nodes", "arrivals / min", "seconds", "dispatch")
+    for name in available():
+        s = load(name)
+        w = s.workload
+        table.add_row(name, s.title, str(len(s.nodes)), f"{w.rate_per_min:g}", f"{w.duration_s:g}", s.rules.dispatch)
+    console().print(table)
+    return 0
+
+
+def policies() -> int:
+    """List the policies, third parties' included."""
+    table = _table("policy", "what it does", "source", "kind", "package")
+    for p in registry()[0].values():
+        table.add_row(p.name, p.summary, p.source, p.kind, p.package)
+    console().print(table)
+    warn_broken()
+    return 0
+
+
+def show(name: str, overrides: list[str]) -> int:
+    """Show a scenario and its assumptions."""
+    s = load(name, overrides)
+    out = console()
+    out.print(f"[bold]{s.name}[/bold]: {s.title}\n")
+    for table in (_nodes(s), _variants(s), _sources(s), _links(s)):
+        out.print(table)
+        out.print()
+    rules = s.rules
+    out.print(
+        f"[bold]rules[/bold]: dispatch per {rules.dispatch}; admits by {', '.join(rules.admit) or 'capacity only'}; "
+        f"second inference {f'from the {rules.offload_from}' if rules.second_inference else 'off'}; "
+        f"window {rules.window_ms:g} ms\n"
+    )
+    assumed = s.assumptions()
+    out.print(f"[bold]{len(assumed)} assumptions[/bold] (numbers that nothing public gives)")
+    for path, words in assumed:
+        out.print(f"  {path}: {words}", soft_wrap=True)
+    return 0
+
+
+def _table(*columns: str) -> Table:
+    table = Table(header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _nodes(s: Scenario) -> Table:
+    table = _table("node", "device", "serving", "cluster", "MB", "W idle-busy", "variants (share, servers)")
+    placements = s.placements()
+    for node in s.nodes.values():
+        device = s.devices[node.device]
+        here = [
+            f"{v.name} ({d.share:g}, {d.servers})" if node.serving == "queue" else v.name
+            for d, v, n in placements
+            if n is node
+        ]
+        power = f"{device.power_idle_w * node.count:g}-{device.power_busy_w * node.count:g}"
+        memory, devices = f"{device.memory_mb * node.count:g}", f"{node.count} x {node.device}"
+        table.add_row(node.name, devices, node.serving, node.cluster, memory, power, ", ".join(here))
+    return table
+
+
+def _variants(s: Scenario) -> Table:
+    table = _table("model", "variant", "accuracy", "alone on a device, ms")
+    for name, (model, v) in s.variants().items():
+        deviation = f" sd {v.accuracy_sd:g}" if v.accuracy_sd else ""
+        times = ", ".join(f"{device} {_latency(t)}" for device, t in v.latency.items())
+        table.add_row(model.name, name, f"{v.accuracy:g}{deviation}", times)
+    return table
+
+
+def _latency(t: Latency) -> str:
+    per_kb = f" + {t.per_kb_ms:g}/kB" if t.per_kb_ms else ""
+    return f"{t.base_ms:g}{per_kb}{' (assumed)' if t.assumed is True else ''}"
+
+
+def _sources(s: Scenario) -> Table:
+    columns = "source,model,tenant,SLA,share,arrivals,length s,rate qps,deadline ms,accuracy >=,kB"
+    table = _table(*columns.split(","))
+    for source in s.workload.sources.values():
+        process = source.arrivals.process + (f" ({len(source.phases)} phases)" if source.phases else "")
+        table.add_row(
+            source.name, source.model, source.tenant, source.sla, f"{source.share:g}", process,
+            "-" if source.length_s is None else _draw(source.length_s), _draw(source.rate_qps),
+            _draw(source.deadline_ms), _draw(source.min_accuracy), _draw(source.size_kb),
+        )  # fmt: skip
+    return table
+
+
+def _links(s: Scenario) -> Table:
+    table = _table("at s", "from", "to", "delay ms", "sd ms", "Mbit/s", "up")
+    for link in s.links:
+        rate = "" if link.bandwidth_mbps is None else f"{link.bandwidth_mbps:g}"
+        table.add_row("0", link.from_, link.to, f"{link.delay_ms:g}", f"{link.delay_sd_ms:g}", rate, "yes")
+    for change in s.link_changes:
+        cells = ("" if v is None else f"{v:g}" for v in (change.delay_ms, change.delay_sd_ms, change.bandwidth_mbps))
+        up = "" if change.up is None else ("yes" if change.up else "no")
+        table.add_row(f"{change.at_s:g}", change.from_, change.to, *cells, up)
+    return table
+
+
+def _draw(number: Any) -> str:
+    if not isinstance(number, Draw):
+        return f"{number:g}"
+    if number.uniform is not None:
+        return f"{number.uniform[0]:g}..{number.uniform[1]:g}"
+    if number.exponential is not None:
+        return f"exp {number.exponential:g}"
+    if number.lognormal is not None:
+        return f"{number.lognormal[0]:g} (cv {number.lognormal[1]:g})"
+    return " | ".join(f"{v:g}" for v in number.choice or (number.constant or 0.0,))

@@ -1,0 +1,139 @@
+"""Compares policies on scenarios over paired seeds: the same workload for every policy, so that differences are theirs.
+
+A piece of work is one (scenario, seed): its workload is drawn once and every policy runs on it. Pieces go to local
+processes; results are put together in the order of the question, so that they never depend on how many there were.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairlead.domain.errors import PolicyError
+from fairlead.domain.scenario import Scenario
+from fairlead.measure.statistics import Estimate, estimate, paired_difference
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One (scenario, seed) for all policies."""
+
+    scenario: Scenario
+    seed: int
+    policies: tuple[str, ...]
+
+
+@dataclass
+class Comparison:
+    """The runs that are finished. `runs[scenario][policy][seed]` are their figures."""
+
+    scenarios: tuple[Scenario, ...]
+    policies: tuple[str, ...]
+    seeds: tuple[int, ...]
+    runs: dict[str, dict[str, dict[int, Figures]]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)  # policy -> one line
+    interrupted: bool = False
+
+    def done_seeds(self, scenario: str) -> list[int]:
+        """Seeds for which every policy that did not fail has finished, in order."""
+        runs = self.runs.get(scenario, {})
+        alive = [p for p in self.policies if p not in self.failures]
+        return [s for s in self.seeds if alive and all(s in runs.get(p, {}) for p in alive)]
+
+    def values(self, scenario: str, policy: str, figure: str) -> list[float]:
+        """The figure of each finished seed."""
+        runs = self.runs[scenario][policy]
+        return [runs[s][figure] for s in self.done_seeds(scenario)]
+
+    def ranking(self, scenario: str) -> list[str]:
+        """Policies by mean success, best first; of equals the first by name."""
+        alive = [p for p in self.policies if p not in self.failures]
+        if not self.done_seeds(scenario):
+            return []
+        return sorted(alive, key=lambda p: (-estimate(self.values(scenario, p, "success")).mean, p))
+
+    def estimates(self, scenario: str, policy: str) -> dict[str, Estimate]:
+        """Every figure with its interval."""
+        first = self.runs[scenario][policy][self.done_seeds(scenario)[0]]
+        return {name: estimate(self.values(scenario, policy, name)) for name in first}
+
+    def behind_best(self, scenario: str, policy: str) -> Estimate:
+        """Success minus that of the best policy, seed by seed."""
+        best = self.values(scenario, self.ranking(scenario)[0], "success")
+        return paired_difference(self.values(scenario, policy, "success"), best)
+
+
+def run_piece(piece: Piece) -> tuple[str, int, dict[str, Figures], dict[str, str]]:
+    """Run one piece: (scenario, seed, figures by policy, failures by policy)."""
+    from fairlead.policies.interface import find
+    from fairlead.sim.serving.host import run
+    from fairlead.sim.serving.plan import build_plan
+    from fairlead.sim.serving.summary import summarise
+    from fairlead.sim.serving.workload import make_workload
+    from fairlead.sim.serving.world import new_world, reset
+
+    plan, workload = build_plan(piece.scenario), make_workload(piece.scenario, piece.seed)
+    world = new_world(plan, workload)
+    figures: dict[str, Figures] = {}
+    failures: dict[str, str] = {}
+    for name in piece.policies:
+        reset(plan, world, workload)
+        try:
+            run(plan, world, find(name))
+        except PolicyError as error:
+            failures[name] = f"{error} (scenario {piece.scenario.name}, seed {piece.seed})"
+            continue
+        figures[name] = summarise(piece.scenario, plan, world)
+    return piece.scenario.name, piece.seed, figures, failures
+
+
+def compare(
+    scenarios: Sequence[Scenario],
+    policies: Sequence[str],
+    seeds: Sequence[int],
+    jobs: int = 1,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Comparison:
+    """Run every policy on every scenario and seed. Ctrl-C stops it; what is finished is kept and marked interrupted."""
+    result = Comparison(tuple(scenarios), tuple(policies), tuple(seeds))
+    pieces = [Piece(s, seed, tuple(policies)) for s in scenarios for seed in seeds]
+    progress(0, len(pieces))
+    try:
+        for done, (name, seed, figures, failures) in enumerate(_results(pieces, jobs), start=1):
+            for policy, values in figures.items():
+                result.runs.setdefault(name, {}).setdefault(policy, {})[seed] = values
+            for policy, line in sorted(failures.items()):
+                result.failures[policy] = min(line, result.failures.get(policy, line))
+            progress(done, len(pieces))
+    except KeyboardInterrupt:
+        result.interrupted = True
+    return result
+
+
+def _results(pieces: Sequence[Piece], jobs: int) -> Iterator[Any]:
+    if jobs <= 1 or len(pieces) <= 1:
+        yield from map(run_piece, pieces)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=context, initializer=_ignore_interrupt) as pool:
+        waiting: set[Future[Any]] = {pool.submit(run_piece, p) for p in pieces}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _ignore_interrupt() -> None:
+    """Ctrl-C reaches the whole process group; only the parent acts on it."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

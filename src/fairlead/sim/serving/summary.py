@@ -1,0 +1,74 @@
+"""What a finished world is boiled down to: one flat map of figures. Units in the names; shares of all requests."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fairlead.domain.outcomes import REASON_NAMES, Outcome
+from fairlead.domain.scenario import Scenario
+from fairlead.measure.statistics import jain
+from fairlead.sim.serving.layout import Plan, World
+
+PERCENTILES = (50, 90, 95, 99)
+
+
+def summarise(scenario: Scenario, plan: Plan, world: World) -> dict[str, float]:
+    """The figures of one run."""
+    rows, requests = world.rows, world.requests
+    n = len(rows)
+    outcome = rows["outcome"]
+    shares = np.bincount(outcome, minlength=len(Outcome)) / max(n, 1)
+    figures = {
+        "requests": float(n),
+        "success": float(shares[Outcome.SUCCESS]),
+        "late": float(shares[Outcome.LATE]),
+        "inaccurate": float(shares[Outcome.INACCURATE]),
+        "rejected": float(shares[Outcome.REJECTED]),
+    }
+    reasons = np.bincount(rows["reason"], minlength=256) / max(n, 1)
+    figures |= {f"rejected_{name}": float(reasons[bit]) for bit, name in REASON_NAMES.items()}
+    figures["escalated"] = float(np.count_nonzero(rows["second"] >= 0) / max(n, 1))
+    figures |= _latencies(rows["latency_ms"][outcome != Outcome.REJECTED])
+    figures |= _costs(scenario, world, int(np.count_nonzero(outcome == Outcome.SUCCESS)))
+    good = (outcome == Outcome.SUCCESS).astype(np.float64)
+    figures |= _fairness("sla", scenario.workload.sla_classes, requests["sla"], good)
+    figures |= _fairness("tenant", scenario.workload.tenants, requests["tenant"], good)
+    return figures
+
+
+def _latencies(latency_ms: Any) -> dict[str, float]:
+    if len(latency_ms) == 0:
+        return {"latency_mean_ms": math.nan} | {f"latency_p{p}_ms": math.nan for p in PERCENTILES}
+    values = np.percentile(latency_ms, PERCENTILES)
+    named = {f"latency_p{p}_ms": float(v) for p, v in zip(PERCENTILES, values, strict=True)}
+    return {"latency_mean_ms": float(latency_ms.mean())} | named
+
+
+def _costs(scenario: Scenario, world: World, successes: int) -> dict[str, float]:
+    """Energy (idle included), price of busy time, and how busy the nodes were."""
+    makespan_ms = max(scenario.workload.duration_s * 1000.0, float(world.clock[0]["last_ms"]))
+    nodes = scenario.nodes.values()
+    idle_mj = makespan_ms * sum(scenario.devices[n.device].power_idle_w * n.count for n in nodes)
+    energy_mj = idle_mj + float(world.nodes["energy_mj"].sum())
+    busy = world.nodes["busy_ms"] / makespan_ms
+    devices = np.array([n.count for n in nodes], np.float64)
+    figures = {
+        "energy_j": energy_mj / 1000.0,
+        "energy_per_success_mj": energy_mj / successes if successes else math.nan,
+        "cost_per_1000_successes": float(world.rows["price"].sum()) * 1000.0 / successes if successes else math.nan,
+        "utilisation": float((busy * devices).sum() / devices.sum()),
+    }
+    return figures | {f"utilisation_{node.name}": float(b) for node, b in zip(nodes, busy, strict=True)}
+
+
+def _fairness(kind: str, names: tuple[str, ...], which: Any, good: Any) -> dict[str, float]:
+    """Success of each class or tenant, the lowest of them, and Jain's index over them."""
+    asked = np.bincount(which, minlength=len(names))
+    got = np.bincount(which, weights=good, minlength=len(names))
+    rates = [float(g / a) if a else math.nan for g, a in zip(got, asked, strict=True)]
+    figures = {f"success_{kind}_{name}": rate for name, rate in zip(names, rates, strict=True)}
+    present = [r for r in rates if not math.isnan(r)]
+    return figures | {f"fairness_{kind}": jain(rates), f"lowest_{kind}": min(present) if present else math.nan}
