@@ -30,6 +30,8 @@ class Degradation(Sourced):
             raise ValueError("degradation takes exactly one of rho, curve, matrix")
         if (self.matrix is None) != (self.axes is None):
             raise ValueError("matrix and axes go together")
+        if self.axes is not None and self.axes[0] == self.axes[1]:
+            raise ValueError("axes must name two variants")
         if self.rho is not None:
             not_negative(rho=self.rho)
         cells = [v for c in (self.curve or {}).values() for v in c]

@@ -141,10 +141,10 @@ def _links(s: Scenario) -> Iterator[Problem]:
             if not any(fnmatchcase(site, ln.from_) and fnmatchcase(node, ln.to) for ln in s.links):
                 yield ("links",), f"no link from site {site!r} to node {node!r}"
     if s.rules.second_inference and s.rules.offload_from == "node":
-        for edge in (n.name for n in s.nodes.values() if not n.cloud):
-            for cloud in (n.name for n in s.nodes.values() if n.cloud):
-                if not any(fnmatchcase(edge, ln.from_) and fnmatchcase(cloud, ln.to) for ln in s.links):
-                    yield ("links",), f"no link from node {edge!r} to {cloud!r} for the second inference"
+        for first in s.nodes:
+            for cloud in (n.name for n in s.nodes.values() if n.cloud and n.name != first):
+                if not any(fnmatchcase(first, ln.from_) and fnmatchcase(cloud, ln.to) for ln in s.links):
+                    yield ("links",), f"no link from node {first!r} to {cloud!r} for the second inference"
     yield from _endless_outages(s)
 
 
@@ -175,6 +175,8 @@ def _fit(s: Scenario) -> Iterator[Problem]:
         device = s.devices[node.device]
         if node.serving == "shared" and device.degradation is None:
             yield ("devices", node.device), f"node {node.name!r} is shared: its device needs a degradation"
+        if node.serving == "shared" and (problem := _not_in_table(device, variant.name)):
+            yield ("devices", node.device, "degradation"), problem
         if node.serving == "shared" and d.batching:
             yield path, f"batching needs a queue node, {node.name!r} is shared"
     for node in s.nodes.values():
@@ -194,3 +196,13 @@ def _fit(s: Scenario) -> Iterator[Problem]:
                 ("workload", "sources", source.name, "model"),
                 f"model {source.model!r} fits nowhere: none of its variants is deployed on any node",
             )
+
+
+def _not_in_table(device: Device, variant: str) -> str:
+    """What is missing when the device's degradation does not speak of the variant."""
+    d = device.degradation
+    if d is not None and d.curve is not None and not {variant, "default"} & set(d.curve):
+        return f"curve has neither {variant!r} nor 'default'"
+    if d is not None and d.matrix is not None and variant not in d.matrix:
+        return f"matrix has no table for {variant!r}"
+    return ""

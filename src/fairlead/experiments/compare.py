@@ -7,9 +7,14 @@ processes; results are put together in the order of the question, so that they n
 from __future__ import annotations
 
 import multiprocessing
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
+from types import FrameType
 from typing import Any
 
 from fairlead.domain.errors import PolicyError
@@ -116,24 +121,50 @@ def compare(
 
 
 def _results(pieces: Sequence[Piece], jobs: int) -> Iterator[Any]:
+    """The pieces' results as they finish. An interrupt starts no more, and is raised when those begun are done."""
     if jobs <= 1 or len(pieces) <= 1:
         yield from map(run_piece, pieces)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=context, initializer=_ignore_interrupt) as pool:
-        waiting: set[Future[Any]] = {pool.submit(run_piece, p) for p in pieces}
-        try:
-            while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
+    yield run_piece(pieces[0])  # here, so that what it compiles is in the cache before the others look for it
+    context, left = multiprocessing.get_context("spawn"), iter(pieces[1:])
+    with (
+        _noted_interrupts() as interrupted,
+        ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=context, initializer=_ignore_interrupt) as pool,
+    ):
+        waiting: set[Future[Any]] = {pool.submit(run_piece, p) for p in islice(left, 2 * jobs)}
+        while waiting:
+            done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+            if interrupted.is_set():
+                waiting = {f for f in waiting if not f.cancel()}
+            else:
+                waiting |= {pool.submit(run_piece, p) for p in islice(left, len(done))}
+            for future in done:
+                if not future.cancelled():
                     yield future.result()
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _noted_interrupts() -> Iterator[threading.Event]:
+    """Notes the first Ctrl-C instead of raising it amid the pool's locks; a second one raises."""
+    noted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _ignore_interrupt() -> None:
     """Ctrl-C reaches the whole process group; only the parent acts on it."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,11 +33,21 @@ def _cache_dir() -> Path:
     package = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(numba.__version__.encode())
     for room in _COMPILED_ROOMS:
-        for path in sorted((package / room).rglob("*.py")):
+        for path in sorted(p for p in (package / room).rglob("*.py") if "reference" not in p.parts):
             digest.update(path.relative_to(package).as_posix().encode())
             digest.update(path.read_bytes())
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "fairlead" / f"compiled-{digest.hexdigest()[:16]}"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlead"
+    folder = home / f"compiled-{digest.hexdigest()[:16]}"
+    if not folder.exists():
+        _forget_old(home)
+    return folder
+
+
+def _forget_old(home: Path) -> None:
+    """Remove all but the newest caches of other versions."""
+    old = sorted(home.glob("compiled-*"), key=lambda p: p.stat().st_mtime, reverse=True)
+    for folder in old[_KEPT_VERSIONS - 1 :]:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):

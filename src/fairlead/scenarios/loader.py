@@ -188,9 +188,16 @@ def _validate(data: dict[str, Any], lines: Lines) -> Scenario:
 
 
 def _explain(errors: list[Any], data: Any, lines: Lines) -> str:
-    """One line for the first thing that is wrong."""
-    error = min(errors, key=lambda e: e["type"] == "missing")
+    """One line for one of the things that are wrong: the one that points deepest, missing fields last."""
+
+    def rank(e: Any) -> tuple[bool, int, bool]:
+        return e["type"] == "missing", -len(_real_path(data, e["loc"])[0]), e["type"] != "value_error"
+
+    error = min(errors, key=rank)
     path, value = _real_path(data, error["loc"])
+    if error["type"] == "value_error" and isinstance(value, dict):  # the nouns' own checks begin with the field's name
+        field = str(error["ctx"]["error"]).split(" ")[0]
+        path, value = ((*path, field), value[field]) if field in value else (path, value)
     same = [e for e in errors if _real_path(data, e["loc"])[0] == path]
     more = len({_real_path(data, e["loc"])[0] for e in errors}) - 1
     shown = tuple("from" if p == "from_" else p for p in path)
@@ -222,17 +229,11 @@ def _message(error: Any, same: list[Any], path: DataPath, value: Any) -> str:
         return str(error["ctx"]["error"])
     if kind == "literal_error":
         return f"expected {error['ctx']['expected']}, got {value!r}"
-    if len(same) > 1 and isinstance(value, dict):
-        return "takes a number or one of uniform, exponential, lognormal, choice" if _is_draw(path) else error["msg"]
     unit = next((u for suffix, u in sorted(_UNITS.items(), key=lambda x: -len(x[0])) if field.endswith(suffix)), "")
     if any(e["type"].startswith(("float", "int")) for e in same):
         whole = "whole " if kind.startswith("int") else ""
         return f"expected a {whole}number{f' in {unit}' if unit else ''}, got {value!r}"
     return f"{error['msg'][0].lower()}{error['msg'][1:]}, got {value!r}"
-
-
-def _is_draw(path: DataPath) -> bool:
-    return len(path) == 4 and path[:2] == ("workload", "sources")
 
 
 def _fields_at(path: DataPath) -> list[str]:

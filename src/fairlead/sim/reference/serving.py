@@ -196,17 +196,18 @@ class _Link:
 
 
 def _links(scenario: Scenario) -> dict[tuple[str, str], _Link]:
-    return {
+    links = {
         (end, node): _Link(link.delay_ms, link.delay_sd_ms, link.bandwidth_mbps)
         for link in scenario.links  # a later link overrides an earlier one
         for end in (*scenario.workload.sites, *scenario.nodes)
         for node in scenario.nodes
         if _matches(link, end, node)
     }
+    return links | {(node, node): _Link(0.0, 0.0, None) for node in scenario.nodes}
 
 
 def _matches(link: Any, end: str, node: str) -> bool:
-    return fnmatchcase(end, link.from_) and fnmatchcase(node, link.to)
+    return end != node and fnmatchcase(end, link.from_) and fnmatchcase(node, link.to)
 
 
 # ---- requests and stations
@@ -466,12 +467,13 @@ class _World:
         self._send(_Job(request, draws, row, place), self.now, self._site(request), float(draws["up"]))
 
     def _bound_place(self, request: Any) -> _Place | None:
-        """Where the request's stream is bound to; unbinds it when that can't be reached."""
+        """Where the request's stream is bound to; unbinds it when that can't be reached or has no room."""
         binding = self.bindings.get(int(request["stream"]))
         if binding is None:
             return None
         link = self._link(self._site(request), binding.place)
-        if link is None or not link.up:
+        c = dict(zip(CANDIDATE.names or (), self._candidate(request, binding.place, link), strict=True))
+        if self._obstacles(request, binding.place, c, link, binding=False) & _HARD:
             self._unbind(int(request["stream"]))
             return None
         return binding.place
@@ -587,8 +589,12 @@ class _World:
         """When the answer of now reaches its site: the link's delay is that of now, an outage is waited for."""
         site, node = self._site(job.request), job.place.node.name
         link = self.links[site, node]
-        up = (c.at_s * 1000.0 for c in self.changes if c.up and _matches(c, site, node))
-        return (self.now if link.up else next(up)) + link.leg_ms(z)
+        return (self.now if link.up else self._up_again_ms(site, node)) + link.leg_ms(z)
+
+    def _up_again_ms(self, site: str, node: str) -> float:
+        """The next instant after whose changes the link is up."""
+        last = {c.at_s: c.up for c in self.changes if c.up is not None and _matches(c, site, node)}
+        return next(at_s for at_s, up in last.items() if up) * 1000.0
 
     # -- the answer
 

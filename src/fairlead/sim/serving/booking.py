@@ -81,13 +81,13 @@ def refresh_shared(plan: Any, world: Any, station_id: int) -> None:
         candidate.suffered = degradation(plan, station, counts, kind)
         candidate.caused = 0.0
         for other in range(kinds):
-            if counts[other] > 0:
+            there = counts[other]
+            if there > 0:
                 before = slowdown(plan, station, counts, other)
                 counts[kind] += 1
-                candidate.caused += counts[other] * (slowdown(plan, station, counts, other) - before)
-                if other == kind:
-                    candidate.caused -= slowdown(plan, station, counts, other) - before
+                after = slowdown(plan, station, counts, other)
                 counts[kind] -= 1
+                candidate.caused += np.inf if np.isinf(after) else there * (after - before)
         bits = np.uint16(0)
         if here >= deployment.queue_limit:
             bits |= _NO_CAPACITY

@@ -39,7 +39,7 @@ def _send(plan: Any, world: Any, request_id: int, d: int) -> None:
     book(plan, world, d, 1)
     push(world.heap, clock.joining, request.now_ms + travel_ms, request_id)
     clock.joining += 1
-    world.dispatched[min(clock.window, len(world.windows) - 1), deployment.node] += 1
+    world.dispatched[clock.window, deployment.node] += 1
 
 
 @inlined
@@ -48,7 +48,7 @@ def _reject(world: Any, request_id: int, reason: int) -> None:
     row.outcome, row.reason = _REJECTED, reason
     row.latency_ms = row.accuracy = np.nan
     world.clock[0].rejected += 1
-    world.windows[min(world.clock[0].window, len(world.windows) - 1)].rejected += 1
+    world.windows[world.clock[0].window].rejected += 1
 
 
 @inlined
@@ -97,7 +97,7 @@ def _set_excluded(plan: Any, world: Any, request: Any, first: int, last: int) ->
 
 @kernel
 def _follow_binding(plan: Any, world: Any, request_id: int) -> bool:
-    """Send the request where its stream is bound. False when it is not bound, or can't reach that node any more."""
+    """Send the request where its stream is bound. False when it is not bound, or what it is bound to can't take it."""
     request = world.requests[request_id]
     if request.stream < 0:
         return False
@@ -107,7 +107,7 @@ def _follow_binding(plan: Any, world: Any, request_id: int) -> bool:
         world.clock[0].open_streams += 1
     if stream.bound < 0 or not plan.rules[0].bind_streams:
         return False
-    if world.down[request.site, stream.bound]:
+    if world.down[request.site, stream.bound] | world.hard[stream.bound]:
         unbind(plan, world, request.stream)
         return False
     world.rows[request_id].bound = 1
@@ -129,7 +129,7 @@ def _apply_change(plan: Any, world: Any, change: Any) -> None:
 @kernel
 def _scheduled(plan: Any, world: Any) -> int:
     """The link change, stream end or window edge that is due. WINDOW when it was an edge, else DONE."""
-    clock, rules = world.clock[0], plan.rules[0]
+    clock = world.clock[0]
     now_ms = clock.now_ms
     if clock.next_change < len(plan.changes) and plan.changes[clock.next_change].at_ms <= now_ms:
         _apply_change(plan, world, plan.changes[clock.next_change])
@@ -142,16 +142,18 @@ def _scheduled(plan: Any, world: Any) -> int:
             unbind(plan, world, stream)
             clock.open_streams -= 1
         return DONE
-    world.windows[min(clock.window, len(world.windows) - 1)].clients = clock.open_streams
+    world.windows[clock.window].clients = clock.open_streams
     clock.window += 1
-    return WINDOW if now_ms <= rules.duration_ms else DONE
+    return WINDOW
 
 
 @kernel
 def next_scheduled(plan: Any, world: Any) -> float:
-    """When the next link change, stream end or window edge is due."""
+    """When the next link change, stream end or window edge is due. The last window has no edge: it takes the drain."""
     clock = world.clock[0]
-    at_ms = (clock.window + 1) * plan.rules[0].window_ms
+    at_ms = np.inf
+    if clock.window < len(world.windows) - 1:
+        at_ms = (clock.window + 1) * plan.rules[0].window_ms
     if clock.next_change < len(plan.changes):
         at_ms = min(at_ms, plan.changes[clock.next_change].at_ms)
     if clock.next_end < len(world.ends):
@@ -193,7 +195,7 @@ def advance(plan: Any, world: Any, decide: Any, stops: int) -> int:
             clock.next_request += 1
             request = requests[i]
             clock.arrived += 1
-            world.windows[min(clock.window, len(world.windows) - 1)].arrived += 1
+            world.windows[clock.window].arrived += 1
             if request.stream >= 0 and _follow_binding(plan, world, i):
                 continue
             first, last = plan.models[request.model].first, plan.models[request.model].last

@@ -154,7 +154,7 @@ def _table(device: Device, variants: list[Variant], alone_ms: list[float]) -> tu
     cells = [
         t[i][j] if i < len(t) and j < len(t[0]) else np.inf for t in tables for i in range(rows) for j in range(columns)
     ]
-    return [2.0, float(rows), float(columns), *[float(d.axes.index(n)) for n in names], *cells], False
+    return [2.0, float(rows), float(columns), *[float(d.axes.index(n)) if n in d.axes else -1.0 for n in names], *cells], False
 
 
 def _denied(scenario: Scenario, placements: list[Placement]) -> Any:
@@ -176,6 +176,8 @@ def _links(scenario: Scenario) -> tuple[Any, Any]:
     changes: list[tuple[float, int, int, tuple[float, float, float, float]]] = []
     for row, end in enumerate(ends):
         for column, node in enumerate(nodes):
+            if end == node:
+                continue  # a second inference that stays on its node travels nowhere
             for link in scenario.links:
                 if fnmatchcase(end, link.from_) and fnmatchcase(node, link.to):
                     links[row, column] = (link.delay_ms, link.delay_sd_ms, _ms_per_kb(link.bandwidth_mbps), 0.0)
@@ -191,17 +193,20 @@ def _ms_per_kb(bandwidth_mbps: float | None) -> float:
 def _changes(
     scenario: Scenario, end: str, node: str, row: int, column: int, start: tuple[float, ...]
 ) -> list[tuple[float, int, int, tuple[float, float, float, float]]]:
-    """How one link changes. A change that happens at 0 s comes first of all events."""
+    """How one link changes: its values after each instant at which something about it does."""
     mine = [c for c in scenario.link_changes if fnmatchcase(end, c.from_) and fnmatchcase(node, c.to)]
-    mine.sort(key=lambda c: c.at_s)
-    found = []
     net_ms, sd_ms, ms_per_kb, _ = start
     up = True
-    for i, change in enumerate(mine):
-        net_ms = net_ms if change.delay_ms is None else change.delay_ms
-        sd_ms = sd_ms if change.delay_sd_ms is None else change.delay_sd_ms
-        ms_per_kb = ms_per_kb if change.bandwidth_mbps is None else _ms_per_kb(change.bandwidth_mbps)
-        up = up if change.up is None else change.up
-        up_at_ms = 0.0 if up else min(c.at_s for c in mine[i:] if c.up) * 1000.0
-        found.append((change.at_s * 1000.0, row, column, (net_ms, sd_ms, ms_per_kb, up_at_ms)))
+    states: list[tuple[float, float, float, float, bool]] = []
+    for at_s in sorted({c.at_s for c in mine}):
+        for change in (c for c in mine if c.at_s == at_s):
+            net_ms = net_ms if change.delay_ms is None else change.delay_ms
+            sd_ms = sd_ms if change.delay_sd_ms is None else change.delay_sd_ms
+            ms_per_kb = ms_per_kb if change.bandwidth_mbps is None else _ms_per_kb(change.bandwidth_mbps)
+            up = up if change.up is None else change.up
+        states.append((at_s * 1000.0, net_ms, sd_ms, ms_per_kb, up))
+    found = []
+    for i, (at_ms, net, sd, per_kb, is_up) in enumerate(states):
+        up_at_ms = 0.0 if is_up else next(later[0] for later in states[i:] if later[4])
+        found.append((at_ms, row, column, (net, sd, per_kb, up_at_ms)))
     return found

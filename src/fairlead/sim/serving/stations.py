@@ -156,7 +156,9 @@ def _first_to_finish(plan: Any, world: Any, station_id: int) -> tuple[Any, Any, 
     before, job = np.int64(-1), state.head
     while job >= 0 and state.jobs > 0:
         kind = plan.deployments[world.jobs[job].deployment].kind
-        left_ms = world.jobs[job].left_ms * slowdown(plan, station, counts, kind)
+        left_ms = max(0.0, world.jobs[job].left_ms)
+        if left_ms > 0.0:
+            left_ms *= slowdown(plan, station, counts, kind)
         if left_ms < best_ms:
             best, before_best, best_ms = job, before, left_ms
         before, job = job, world.jobs[job].next
@@ -184,4 +186,4 @@ def _finish_shared(plan: Any, world: Any, station_id: int, now_ms: float) -> Non
 @kernel
 def _plan_shared(plan: Any, world: Any, station_id: int, now_ms: float) -> None:
     job, _, left_ms = _first_to_finish(plan, world, station_id)
-    set_time(world.times, world.tree, station_id, now_ms + max(0.0, left_ms) if job >= 0 else np.inf)
+    set_time(world.times, world.tree, station_id, now_ms + left_ms if job >= 0 else np.inf)

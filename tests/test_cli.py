@@ -1,0 +1,138 @@
+"""The command: fast to start, light to import, one clear line and exit code 2 on wrong input."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+FAIRLEAD = [sys.executable, "-m", "fairlead"]
+
+
+def fairlead(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*FAIRLEAD, *arguments], capture_output=True, text=True, timeout=300, **options)
+
+
+WRONG = [
+    (["compar"], "unknown command 'compar' (did you mean 'compare'?)"),
+    (["compare"], "SCENARIO"),
+    (["compare", "fulledge"], "unknown scenario 'fulledge' (did you mean 'full-edge'?)"),
+    (["compare", "full-edge", "full-edge"], "scenario 'full-edge' is given twice"),
+    (["compare", "full-edge", "--policies", "closst"], "unknown policy 'closst' (did you mean 'closest'?)"),
+    (["compare", "full-edge", "--policies", ","], "--policies: names are missing"),
+    (["compare", "full-edge", "--seeds", "0"], "--seeds 0: at least 1 is needed"),
+    (["compare", "full-edge", "--seeds", "many"], "invalid int value: 'many'"),
+    (["compare", "full-edge", "--jobs", "0"], "--jobs 0: at least 1 is needed"),
+    (["compare", "full-edge", "--sets", "rate=1"], "unrecognized arguments: --sets rate=1"),
+    (["compare", "full-edge", "--set", "rat=1"], "unknown field (did you mean 'rate'?)"),
+    (["compare", "full-edge", "--json", "/nowhere/out.json"], "the folder /nowhere does not exist"),
+    (["show", "dc-clod"], "unknown scenario 'dc-clod' (did you mean 'dc-cloud'?)"),
+    (["show", "ecsrl", "--set", "workload.duration_s=5 min"], "expected a number in seconds, got '5 min'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_wrong_input_gets_one_line_and_exit_code_2(arguments: list[str], message: str) -> None:
+    done = fairlead(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert done.stderr.startswith("fairlead: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_help_comes_in_under_half_a_second_and_has_examples() -> None:
+    best = 9.0
+    for _ in range(3):
+        start = time.perf_counter()
+        done = fairlead("--help")
+        best = min(best, time.perf_counter() - start)
+    assert done.returncode == 0
+    assert "examples:" in done.stdout
+    assert "fairlead compare full-edge" in done.stdout
+    assert best < 0.5
+
+
+def test_the_cli_imports_neither_numba_nor_what_it_does_not_need() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('torch', 'gymnasium', 'kubernetes', 'lightkube', 'stable_baselines3'):\n"
+        "    sys.modules[name] = None\n"  # importing any of them now raises ImportError
+        "import fairlead.cli, fairlead.cli.main\n"
+        "heavy = {'numba', 'numpy', 'scipy', 'pydantic', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "import fairlead.cli.compare, fairlead.cli.catalog, fairlead.sim.serving.host, fairlead.sim.reference.serving\n"
+        "print('imported')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "imported\n"), done.stderr
+
+
+def test_scenarios_policies_and_show_tell_what_there_is() -> None:
+    scenarios, policies, show = fairlead("scenarios"), fairlead("policies"), fairlead("show", "ecsrl")
+    assert (scenarios.returncode, policies.returncode, show.returncode) == (0, 0, 0)
+    for name in ("full-edge", "co-dc-cloud", "dc-cloud", "aset-testbed", "latency-minority", "shifting", "ecsrl"):
+        assert name in scenarios.stdout
+    for name in ("closest", "random-proportional-load", "least-expected-completion", "least-energy-in-time"):
+        assert name in policies.stdout
+    assert "31 assumptions" in show.stdout
+    assert "devices.jetson-nano: power_idle_w, price_per_h" in show.stdout
+
+
+def test_compare_shows_a_table_and_writes_json(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    done = fairlead(
+        "compare",
+        "ecsrl",
+        "--set",
+        "duration_s=5",
+        "--policies",
+        "closest,farthest",
+        "--seeds",
+        "2",
+        "--json",
+        str(out),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 paired seeds" in done.stdout
+    for word in ("closest", "farthest", "behind best", "rejected for", "mJ / success", "sla gold", "assumed:"):
+        assert word in done.stdout
+    assert json.loads(out.read_text())["scenarios"]["ecsrl"]["seeds"] == [0, 1]
+    assert [p.name for p in tmp_path.iterdir()] == ["out.json"]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_keeps_the_finished_runs_and_says_so(tmp_path: Path, jobs: str) -> None:
+    out, seeds = tmp_path / "out.json", 5000
+    command = [*FAIRLEAD, "compare", "ecsrl", "--set", "duration_s=20", "--seeds", str(seeds), "--json", str(out)]
+    process = subprocess.Popen(
+        [*command, "--jobs", jobs],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"FORCE_COLOR": "1", "TTY_INTERACTIVE": "1", "COLUMNS": "150"},  # the bar as in a terminal
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    seen = ""
+    while not re.search(rf"[1-9]\d*/{seeds}", seen):  # the progress bar shows a finished piece
+        character = process.stderr.read(1)
+        assert character, "it ended before it was interrupted"
+        seen += character
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in stderr
+    document = json.loads(out.read_text())
+    finished = document["scenarios"]["ecsrl"]["seeds"]
+    assert document["complete"] is False
+    assert 0 < len(finished) < seeds
+    assert f"interrupted; {len(finished)} of {seeds} scenario seeds were finished and are kept" in stderr
+    assert f"{len(finished)} paired seeds" in stdout

@@ -1,0 +1,198 @@
+"""Comparisons: paired, reproducible whatever the number of processes, safe to interrupt, whole when one policy fails."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairlead.domain.errors import PolicyError, UserError
+from fairlead.experiments import compare as module
+from fairlead.experiments.compare import Comparison, compare
+from fairlead.experiments.result_file import as_json, check_writable, write_whole
+from fairlead.measure.statistics import estimate, jain, paired_difference
+from fairlead.policies.interface import registry
+from fairlead.scenarios.loader import load
+
+SHORT = ["duration_s=10"]
+POLICIES = ("closest", "load-balancing", "random")
+
+
+@pytest.fixture(scope="module")
+def result() -> Comparison:
+    return compare([load("full-edge", SHORT), load("ecsrl", SHORT)], POLICIES, range(3))
+
+
+def test_every_policy_runs_on_every_scenario_and_seed(result: Comparison) -> None:
+    assert {s: {p: sorted(r) for p, r in runs.items()} for s, runs in result.runs.items()} == {
+        s: dict.fromkeys(POLICIES, [0, 1, 2]) for s in ("full-edge", "ecsrl")
+    }
+
+
+def test_all_policies_see_the_same_workload(result: Comparison) -> None:
+    for runs in result.runs.values():
+        for seed in range(3):
+            assert len({runs[p][seed]["requests"] for p in POLICIES}) == 1
+
+
+def test_outcomes_add_up_and_so_do_the_reasons(result: Comparison) -> None:
+    for runs in result.runs.values():
+        for figures in (f for seeds in runs.values() for f in seeds.values()):
+            shares = [figures[k] for k in ("success", "late", "inaccurate", "rejected")]
+            assert sum(shares) == pytest.approx(1.0, abs=1e-12)
+            reasons = sum(v for k, v in figures.items() if k.startswith("rejected_"))
+            assert reasons == pytest.approx(figures["rejected"], abs=1e-12)
+            assert figures["latency_p50_ms"] <= figures["latency_p95_ms"] <= figures["latency_p99_ms"]
+            assert 0 < figures["utilisation"] <= 1
+            assert 0 < figures["fairness_sla"] <= 1
+
+
+def test_the_best_policy_is_not_behind_itself_and_the_others_are(result: Comparison) -> None:
+    best, *others = result.ranking("full-edge")
+    assert result.behind_best("full-edge", best) == pytest.approx(result.behind_best("full-edge", best))
+    assert result.behind_best("full-edge", best).mean == 0
+    assert all(result.behind_best("full-edge", p).mean <= 0 for p in others)
+
+
+def test_the_same_bytes_whatever_the_number_of_processes() -> None:
+    scenarios = [load("full-edge", SHORT), load("ecsrl", SHORT)]
+    one = as_json(compare(scenarios, POLICIES, range(2), jobs=1), SHORT)
+    two = as_json(compare(scenarios, POLICIES, range(2), jobs=2), SHORT)
+    assert one == two
+
+
+def test_the_file_carries_settings_versions_assumptions_and_the_scenario(result: Comparison) -> None:
+    document = json.loads(as_json(result, SHORT))
+    assert document["settings"] == {"seeds": [0, 1, 2], "policies": list(POLICIES), "set": SHORT}
+    assert set(document["versions"]) == {"python", "numpy", "numba"}
+    assert document["complete"] is True
+    scenario = document["scenarios"]["ecsrl"]
+    assert "devices.jetson-tx2: price_per_h" in scenario["assumptions"]
+    assert scenario["definition"]["workload"]["duration_s"] == 10
+    figures = scenario["policies"]["closest"]["figures"]
+    seeds = scenario["policies"]["closest"]["success_by_seed"]
+    assert figures["success"]["mean"] == pytest.approx(np.mean(seeds))
+    assert figures["success"]["ci95"] == pytest.approx(stats.t.ppf(0.975, 2) * np.std(seeds, ddof=1) / math.sqrt(3))
+
+
+def test_an_interrupt_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = module.run_piece, []
+
+    def third_is_interrupted(piece: Any) -> Any:
+        calls.append(piece.seed)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(piece)
+
+    monkeypatch.setattr(module, "run_piece", third_is_interrupted)
+    result = compare([load("ecsrl", SHORT)], POLICIES, range(5), jobs=1)
+    assert result.interrupted
+    assert result.done_seeds("ecsrl") == [0, 1]
+    document = json.loads(as_json(result, SHORT))
+    assert document["complete"] is False
+    assert document["scenarios"]["ecsrl"]["seeds"] == [0, 1]
+
+
+def test_a_policy_that_fails_is_named_and_the_others_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairlead.sim.serving import host
+
+    real = host.run
+
+    def random_fails(plan: Any, world: Any, policy: Any) -> None:
+        if policy.name == "random":
+            raise PolicyError("policy 'random' failed: ValueError: boom")
+        real(plan, world, policy)
+
+    monkeypatch.setattr(host, "run", random_fails)
+    result = compare([load("ecsrl", SHORT)], POLICIES, range(2), jobs=1)
+    assert list(result.failures) == ["random"]
+    assert "boom (scenario ecsrl, seed 0)" in result.failures["random"]
+    assert set(result.ranking("ecsrl")) == {"closest", "load-balancing"}
+    assert result.done_seeds("ecsrl") == [0, 1]
+
+
+def test_with_one_seed_there_is_no_interval() -> None:
+    result = compare([load("ecsrl", SHORT)], ("closest",), [0])
+    assert math.isnan(result.estimates("ecsrl", "closest")["success"].ci95)
+    assert json.loads(as_json(result, []))["scenarios"]["ecsrl"]["policies"]["closest"]["behind_best"]["ci95"] is None
+
+
+def test_estimates_are_students_intervals() -> None:
+    values = [1.0, 2.0, 4.0, 7.0]
+    e = estimate(values)
+    low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
+    assert (e.mean, e.low, e.high) == pytest.approx((3.5, low, high))
+    # The same shift for all: the pairs differ by exactly 1, whatever their spread.
+    shifted = paired_difference([v + 1 for v in values], values)
+    assert (shifted.mean, shifted.ci95) == (1.0, 0.0)
+
+
+def test_jains_index() -> None:
+    assert jain([0.5, 0.5, 0.5]) == pytest.approx(1.0)
+    assert jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
+    assert jain([1.0, 0.5]) == pytest.approx(1.5**2 / (2 * 1.25))  # (sum)^2 / (n * sum of squares)
+
+
+def test_output_paths_are_checked_before_the_work(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is a folder"):
+        check_writable(tmp_path)
+    with pytest.raises(UserError, match="does not exist"):
+        check_writable(tmp_path / "no" / "out.json")
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "out.json"
+    target.write_text("old")
+
+    def disk_full(self: Path, *args: Any, **kwargs: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", disk_full)
+    with pytest.raises(UserError, match="No space left"):
+        write_whole(target, "new")
+    monkeypatch.undo()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+# ---- what the shipped scenarios show
+
+
+@pytest.fixture(scope="module")
+def shown() -> Comparison:
+    seven = [p.name for p in registry()[0].values() if p.source == "ASET" and p.name != "random"]
+    assert len(seven) == 7
+    scenarios = [load(n) for n in ("full-edge", "latency-minority")]
+    return compare(scenarios, seven, range(8), jobs=2)
+
+
+@pytest.mark.slow
+def test_balancing_load_is_unfair_to_a_latency_sensitive_minority(shown: Comparison) -> None:
+    """The warning of the ASET slides: relaxed streams fill the near nodes too."""
+    gold = "success_sla_gold"
+    behind = paired_difference(
+        shown.values("latency-minority", "load-balancing", gold), shown.values("latency-minority", "farthest", gold)
+    )
+    assert behind.high < 0
+    fairness = paired_difference(
+        shown.values("latency-minority", "load-balancing", "fairness_sla"),
+        shown.values("latency-minority", "farthest", "fairness_sla"),
+    )
+    assert fairness.high < 0
+
+
+@pytest.mark.slow
+def test_no_policy_of_the_seven_is_best_everywhere(shown: Comparison) -> None:
+    best = {s.name: shown.ranking(s.name)[0] for s in shown.scenarios}
+    assert best["full-edge"] == "load-balancing"
+    assert best["latency-minority"] == "farthest"
+    lead = paired_difference(
+        shown.values("latency-minority", "farthest", "success"),
+        shown.values("latency-minority", "load-balancing", "success"),
+    )
+    assert lead.low > 0

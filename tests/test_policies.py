@@ -1,0 +1,319 @@
+"""The built-in policies: each by a case worked by hand, then what holds for all of them.
+
+Every case is decided twice, by the plain Python function and by its compiled form, which must agree. Random cases are
+made from their number alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairlead.domain.errors import UserError
+from fairlead.domain.outcomes import Reason
+from fairlead.domain.records import CANDIDATE, REQUEST
+from fairlead.policies.interface import Policy, find, registry
+
+POLICIES = {p.name: p for p in registry()[0].values()}
+BUILT_IN = {name: p for name, p in POLICIES.items() if p.package == "fairlead"}
+BY_NUMBER = {"random", "round-robin", "power-of-two-choices", "random-proportional-latency", "random-proportional-load"}
+BY_VALUE = sorted(BUILT_IN.keys() - BY_NUMBER)
+SMALLEST_U, LARGEST_U = 2.0**-53, 1.0 - 2.0**-53  # the ends of `randomness.uniform`
+CASES = 250
+
+
+# ---- building and deciding
+
+
+def make_request(**fields: Any) -> Any:
+    """A REQUEST record; what is not given is 0."""
+    request = np.zeros(1, REQUEST).view(np.recarray)
+    for name, value in fields.items():
+        request[name] = value
+    return request[0]
+
+
+def make_candidates(**columns: Any) -> Any:
+    """CANDIDATE records from columns; what is not given is 0, rates and degradation 1."""
+    candidates = np.zeros(max(np.size(column) for column in columns.values()), CANDIDATE).view(np.recarray)
+    for name, column in ({"service_rate": 1.0, "suffered": 1.0} | columns).items():
+        candidates[name] = column
+    return candidates
+
+
+def exclude(n: int, *indices: int) -> Any:
+    excluded = np.zeros(n, np.uint16)
+    excluded[list(indices)] = Reason.NO_CAPACITY
+    return excluded
+
+
+def decide(policy: Policy, request: Any, candidates: Any, excluded: Any, u: float = 0.5) -> int:
+    """The answer of the plain function, which the compiled one must give too."""
+    answer = policy.function(request, candidates, excluded, u)
+    if policy.kind == "compiled":
+        assert policy.compiled(request, candidates, excluded, u) == answer
+    return answer
+
+
+def random_case(number: int) -> tuple[Any, Any, Any, float]:
+    """Some request and candidates; every other case has small whole numbers, so that many tie."""
+    rng = np.random.default_rng(number)
+    n = int(rng.integers(1, 9))
+
+    def draw(low: float, high: float, size: int | None = None) -> Any:
+        values = rng.uniform(low, high, size)
+        return np.ceil(values) if number % 2 else values
+
+    request = make_request(
+        seq=rng.integers(0, 10**6),
+        deadline_ms=draw(20.0, 200.0),
+        min_accuracy=draw(0.0, 1.0),
+        size_kb=draw(1.0, 50.0),
+    )
+    high = {"accuracy": 1.0, "load": 1.0, "net_ms": 30.0, "net_sd_ms": 5.0, "suffered": 4.0}
+    numbers = [name for name in CANDIDATE.names if name not in ("node", "variant")]
+    candidates = make_candidates(**{name: draw(0.01, high.get(name, 50.0), n) for name in numbers})
+    bits = rng.integers(1, 64, n).astype(np.uint16)
+    excluded = np.where(rng.random(n) < rng.choice([0.0, 0.3, 0.9, 1.0]), bits, np.uint16(0))
+    return request, candidates, excluded, float(rng.random())
+
+
+def shares(policy: Policy, candidates: Any, excluded: Any, steps: int = 6000) -> dict[int, float]:
+    """How much of 0 < u < 1 each candidate gets, by the midpoints of a grid. Off by a step per boundary at most."""
+    request = make_request()
+    chosen = Counter(policy.compiled(request, candidates, excluded, (i + 0.5) / steps) for i in range(steps))
+    return {c: n / steps for c, n in chosen.items()}
+
+
+# ---- by hand
+
+# End to end, 2 (d + 2 sd) + transfer + processing:
+# 0: 2 (5 + 2 * 1) + 3 + 10 = 27    1: 2 (2 + 0) + 0 + 40 = 44
+# 2: 2 (1 + 0) + 0 + 1 = 3          3: 2 (9 + 2 * 5) + 0 + 10 = 48
+TIMES = make_candidates(net_ms=[5, 2, 1, 9], net_sd_ms=[1, 0, 0, 5], transfer_ms=[3, 0, 0, 0], proc_ms=[10, 40, 1, 10])
+
+# Expected completion, 2 d + transfer + queue + processing * suffered:
+# 0: 2 * 10 + 5 + 15 + 20 * 2 = 80    1: 2 * 20 + 0 + 30 + 20 * 1 = 90     2: 2 * 5 + 0 + 0 + 10 * 1 = 20
+# 3: 2 * 30 + 1 + 20 + 20 * 1 = 101   4: 2 * 0 + 0 + 0 + 1 * 1 = 1
+STATE = make_candidates(
+    net_ms=[10, 20, 5, 30, 0],
+    transfer_ms=[5, 0, 0, 1, 0],
+    queue_ms=[15, 30, 0, 20, 0],
+    proc_ms=[20, 20, 10, 20, 1],
+    suffered=[2, 1, 1, 1, 1],
+    accuracy=[0.7, 0.6, 0.5, 0.9, 0.9],
+    energy_mj=[300, 250, 100, 50, 1],
+)
+
+HAND_WORKED = {
+    # 27, 44 and an excluded 48: the slowest is 1.
+    "cheaper": (1, {}, TIMES, [2, 3], 0.5),
+    # d + 2 sd = 5 + 2 * 1 = 7, 6 + 0 = 6, 2 + 2 * 2 = 6, an excluded 1. Of the two at 6, the load 0.2 < 0.5 decides.
+    "closest": (2, {}, make_candidates(net_ms=[5, 6, 2, 1], net_sd_ms=[1, 0, 2, 0], load=[0, 0.5, 0.2, 0]), [3], 0.5),
+    # d + 2 sd = 5 + 2 * 2 = 9, 8 + 0 = 8, 9 + 0 = 9, an excluded 20. Of the two at 9, the load 0.3 < 0.6 decides.
+    "farthest": (2, {}, make_candidates(net_ms=[5, 8, 9, 20], net_sd_ms=[2, 0, 0, 0], load=[0.6, 0, 0.3, 0]), [3], 0.5),
+    # In time (<= 90) and accurate (>= 0.6): 0 at 300 mJ, 1 at 250 mJ. 2 is inaccurate, 3 late, 4 excluded.
+    "least-energy-in-time": (1, {"deadline_ms": 90, "min_accuracy": 0.6}, STATE, [4], 0.5),
+    # Accurate (>= 0.6): 80, 90, 101. 2 would take 20 but is inaccurate; 4 is excluded.
+    "least-expected-completion": (0, {"deadline_ms": 90, "min_accuracy": 0.6}, STATE, [4], 0.5),
+    # 27, 44, an excluded 3, 48.
+    "least-impedance": (0, {}, TIMES, [2], 0.5),
+    "least-outstanding": (1, {}, make_candidates(in_flight=[3, 2, 1, 4]), [2], 0.5),
+    "load-balancing": (1, {}, make_candidates(load=[0.5, 0.4, 0.1, 0.9]), [2], 0.5),
+    # Feasible: 0, 2, 3, 4. 0.6 * 4 = 2.4: the first pick is number 2 of them, candidate 3. 0.4 * 3 = 1.2: the second is
+    # number 1, candidate 2. In flight 5 and 2.
+    "power-of-two-choices": (2, {}, make_candidates(in_flight=[1, 0, 2, 5, 1]), [1], 0.6),
+    # Feasible: 0, 2, 3, 4. 0.6 * 4 = 2.4: number 2 of them.
+    "random": (3, {}, make_candidates(net_ms=[1, 1, 1, 1, 1]), [1], 0.6),
+    # 1/10, 1/20, an excluded 1/1, 1/20: 0.2 in all. 0.6 * 0.2 = 0.12 is past 0.1, not past 0.1 + 0.05.
+    "random-proportional-latency": (1, {}, make_candidates(proc_ms=[10, 20, 1, 20]), [2], 0.6),
+    # 10, an excluded 100, 20, 30: 60 in all. 0.6 * 60 = 36 is past 10 + 20.
+    "random-proportional-load": (3, {}, make_candidates(service_rate=[10, 100, 20, 30]), [1], 0.6),
+    # Feasible: 0, 2, 3. 7 mod 3 = 1: number 1 of them.
+    "round-robin": (2, {"seq": 7}, make_candidates(net_ms=[1, 1, 1, 1]), [1], 0.5),
+}
+
+
+def test_every_built_in_policy_has_a_case_worked_by_hand():
+    assert set(HAND_WORKED) == set(BUILT_IN)
+    assert len(BUILT_IN) == 13
+
+
+@pytest.mark.parametrize("name", HAND_WORKED)
+def test_case_worked_by_hand(name):
+    expected, fields, candidates, out, u = HAND_WORKED[name]
+    assert decide(BUILT_IN[name], make_request(**fields), candidates, exclude(len(candidates), *out), u) == expected
+
+
+@pytest.mark.parametrize(
+    ("deadline_ms", "min_accuracy"),
+    [(19.0, 0.4), (300.0, 0.95), (60.0, 0.6)],
+    ids=["none in time", "none accurate", "none both"],
+)
+def test_least_energy_takes_the_fastest_where_none_is_accurate_and_in_time(deadline_ms, min_accuracy):
+    # 80, 90, 20, 101 ms: 2 is the fastest. In time at 60: only 2, with accuracy 0.5 < 0.6.
+    request = make_request(deadline_ms=deadline_ms, min_accuracy=min_accuracy)
+    assert decide(find("least-energy-in-time"), request, STATE, exclude(5, 4)) == 2
+
+
+def test_least_energy_counts_equal_to_the_limits_as_met():
+    # 1 takes 90 ms with accuracy 0.6; 0 takes 80 ms with 0.7 but 300 mJ > 250 mJ.
+    policy, out = find("least-energy-in-time"), exclude(5, 2, 3, 4)
+    assert decide(policy, make_request(deadline_ms=90.0, min_accuracy=0.6), STATE, out) == 1
+    assert decide(policy, make_request(deadline_ms=89.9, min_accuracy=0.6), STATE, out) == 0
+    assert decide(policy, make_request(deadline_ms=90.0, min_accuracy=0.61), STATE, out) == 0
+
+
+def test_least_expected_completion_takes_the_fastest_where_none_is_accurate():
+    # 80, 90, 20, 101 ms.
+    request = make_request(min_accuracy=0.95)
+    assert decide(find("least-expected-completion"), request, STATE, exclude(5, 4)) == 2
+
+
+@pytest.mark.parametrize("name", BY_VALUE)
+def test_of_equals_the_first_feasible_is_taken(name):
+    assert (
+        decide(BUILT_IN[name], make_request(deadline_ms=100.0), make_candidates(proc_ms=[7.0] * 4), exclude(4, 0)) == 1
+    )
+
+
+# ---- for all
+
+
+def cases() -> Iterator[tuple[int, tuple[Any, Any, Any, float]]]:
+    return ((number, random_case(number)) for number in range(CASES))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_answers_are_feasible_and_minus_one_only_when_nothing_is(name):
+    for number, (request, candidates, excluded, u) in cases():
+        answer = decide(POLICIES[name], request, candidates, excluded, u)
+        if excluded.all():
+            assert answer == -1, f"case {number}"
+        else:
+            assert 0 <= answer < len(candidates), f"case {number}"
+            assert excluded[answer] == 0, f"case {number}"
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_decision_changes_none_of_its_arguments(name):
+    for number, (request, candidates, excluded, u) in cases():
+        before = request.tobytes(), candidates.tobytes(), excluded.tobytes()
+        decide(POLICIES[name], request, candidates, excluded, u)
+        assert (request.tobytes(), candidates.tobytes(), excluded.tobytes()) == before, f"case {number}"
+
+
+@pytest.mark.parametrize("name", BY_VALUE)
+def test_relabelling_the_candidates_changes_the_label_alone(name):
+    for number in range(0, 2 * CASES, 2):  # the cases without ties
+        request, candidates, excluded, u = random_case(number)
+        if excluded.all():
+            continue
+        order = np.random.default_rng(number).permutation(len(candidates))
+        moved = decide(BUILT_IN[name], request, candidates[order], excluded[order], u)
+        assert order[moved] == decide(BUILT_IN[name], request, candidates, excluded, u), f"case {number}"
+
+
+@pytest.mark.parametrize("name", BY_VALUE)
+def test_policies_that_go_by_value_ignore_the_draw_and_the_counter(name):
+    for number in range(50):
+        request, candidates, excluded, _ = random_case(number)
+        answer = decide(BUILT_IN[name], request, candidates, excluded, SMALLEST_U)
+        request.seq += 1
+        assert decide(BUILT_IN[name], request, candidates, excluded, LARGEST_U) == answer, f"case {number}"
+
+
+@pytest.mark.parametrize("name", sorted(BY_NUMBER))
+@pytest.mark.parametrize("u", [SMALLEST_U, LARGEST_U])
+def test_the_ends_of_the_draw_give_feasible_answers_for_any_number_of_candidates(name, u):
+    for n in range(1, 130):
+        candidates = make_candidates(proc_ms=np.arange(1.0, n + 1), service_rate=np.arange(1.0, n + 1) / 7)
+        answer = decide(BUILT_IN[name], make_request(seq=n), candidates, exclude(n), u)
+        assert 0 <= answer < n
+
+
+# ---- policies that go by number
+
+
+def test_random_gives_every_feasible_candidate_the_same_share():
+    found = shares(find("random"), make_candidates(net_ms=[1, 2, 3, 4]), exclude(4, 1))
+    assert found == pytest.approx({0: 1 / 3, 2: 1 / 3, 3: 1 / 3}, abs=1e-3)
+
+
+def test_random_proportional_load_goes_by_service_rate():
+    # 10 + 20 + 30 = 60, the 100 is excluded: 1/6, 1/3, 1/2.
+    candidates = make_candidates(service_rate=[10, 100, 20, 30])
+    found = shares(find("random-proportional-load"), candidates, exclude(4, 1))
+    assert found == pytest.approx({0: 1 / 6, 2: 1 / 3, 3: 1 / 2}, abs=1e-3)
+
+
+def test_random_proportional_latency_goes_by_the_inverse_of_the_time_end_to_end():
+    # 2 (4 + 2 * 1) + 3 + 5 = 20, 2 * 5 + 30 = 40, an excluded 1, 8 + 32 = 40: 1/20, 1/40, 1/40 are to 1/10 as
+    # 1/2, 1/4, 1/4.
+    candidates = make_candidates(
+        net_ms=[4, 5, 0, 0], net_sd_ms=[1, 0, 0, 0], transfer_ms=[3, 0, 0, 8], proc_ms=[5, 30, 1, 32]
+    )
+    found = shares(find("random-proportional-latency"), candidates, exclude(4, 2))
+    assert found == pytest.approx({0: 1 / 2, 1: 1 / 4, 3: 1 / 4}, abs=1e-3)
+
+
+def test_power_of_two_takes_the_less_loaded_of_two_different_picks():
+    # 4 feasible candidates make 6 pairs, all alike. In flight 7, 1, 5, 3: the least loaded wins the 3 pairs it is in,
+    # the next 2, the next 1, the most loaded none (it would win if both picks could be the same).
+    found = shares(find("power-of-two-choices"), make_candidates(in_flight=[7, 1, 0, 5, 3]), exclude(5, 2))
+    assert found == pytest.approx({1: 3 / 6, 4: 2 / 6, 3: 1 / 6}, abs=1e-3)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+def test_power_of_two_goes_through_all_ordered_pairs_as_u_grows(n):
+    in_flight = np.random.default_rng(n).permutation(n)
+    candidates = make_candidates(in_flight=in_flight)
+    pairs = [(i, j) for i in range(n) for j in range(n) if i != j]  # each has 1 / (n (n - 1)) of u
+    for cell, pair in enumerate(pairs):
+        answer = decide(find("power-of-two-choices"), make_request(), candidates, exclude(n), (cell + 0.5) / len(pairs))
+        assert answer == min(pair, key=lambda c: in_flight[c])
+
+
+def test_power_of_two_keeps_its_first_pick_when_both_are_equally_loaded():
+    # 0.9 * 3 = 2.7: the first pick is 2.
+    candidates = make_candidates(in_flight=[1, 1, 1])
+    assert decide(find("power-of-two-choices"), make_request(), candidates, exclude(3), 0.9) == 2
+
+
+def test_round_robin_goes_through_the_feasible_candidates_in_turn():
+    candidates, excluded = make_candidates(net_ms=[1, 2, 3, 4, 5]), exclude(5, 0, 3)
+    answers = [decide(find("round-robin"), make_request(seq=seq), candidates, excluded) for seq in range(7)]
+    assert answers == [1, 2, 4, 1, 2, 4, 1]
+
+
+# ---- the registry
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_built_in_policy_is_named_like_its_file_and_says_what_it_is(name):
+    policy = BUILT_IN[name]
+    assert Path(inspect.getfile(policy.function)).stem.replace("_", "-") == policy.name == name
+    assert policy.kind == "compiled"
+    assert policy.summary.endswith(".")
+    assert policy.source
+
+
+def test_the_hash_of_a_policy_tells_its_code():
+    assert len({p.hash for p in BUILT_IN.values()}) == len(BUILT_IN)
+    assert find("closest").hash == find("closest").hash
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest():
+    with pytest.raises(UserError, match=r"^unknown policy 'closst' \(did you mean 'closest'\?\)$"):
+        find("closst")
+
+
+def test_a_name_that_is_near_to_none_is_answered_with_all():
+    with pytest.raises(UserError, match=r"^unknown policy 'zzz' \(known: cheaper, closest, .*round-robin\b.*\)$"):
+        find("zzz")
