@@ -199,7 +199,6 @@ def test_matrix_is_infinite_past_its_edge() -> None:
     assert reasons(world) == [0, 0, Reason.NO_MEMORY]
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="plan._table looks a variant up on axes that it is not on")
 def test_matrix_does_not_count_a_variant_that_is_on_no_axis() -> None:
     shared = shared_device(axes=("large", "other"), matrix={"small": ((1.0,), (2.0,)), "large": ((1.0,), (inf,))})
     made = scenario(devices=[shared], nodes=[SHARED], deployments=[deploy("small"), deploy("large")])
@@ -329,6 +328,12 @@ def test_bandwidth_can_change() -> None:
     assert column(world, "net_ms") == [5.0, 14.0]
 
 
+def test_last_of_several_changes_at_one_instant_counts() -> None:
+    changes = [link_change(at_s=0.1, delay_ms=ms) for ms in (9.0, 4.0)]
+    # 4 + 10 + 4
+    assert column(play(scenario(links=[link(1.0)], changes=changes), at(100)), "latency_ms") == [18.0]
+
+
 OUTAGE = (link_change(at_s=0.01, to="edge", up=False), link_change(at_s=0.1, to="edge", up=True))
 
 
@@ -420,6 +425,26 @@ def test_stream_moves_when_its_node_is_cut_off_and_stays_where_it_went() -> None
     assert column(world, "bound") == [0, 1, 0, 1, 0]  # the last: a's load went along, so a has room
 
 
+def test_stream_moves_when_its_queue_is_full() -> None:
+    made = scenario(
+        nodes=[node("a"), node("b")], deployments=[deploy(on="*", queue_limit=1)], rules={"dispatch": "stream"}
+    )
+    world = play(made, in_streams((0, 0, 50.0), (5, 0, 50.0), (6, 0, 50.0), (12, 0, 50.0)), [500.0])
+    # a is full until 10, so at 5 it moves to b, full until 15; at 6 nothing has room; at 12 it asks again.
+    assert column(world, "node") == [0, 1, -1, 0]
+    assert reasons(world) == [0, 0, Reason.NO_CAPACITY, 0]
+    assert column(world, "bound") == [0, 0, 0, 0]
+
+
+def test_bound_request_never_passes_the_end_of_a_degradation_table() -> None:
+    made = scenario(devices=[shared_device(curve={"default": (1.0,)})], nodes=[SHARED], rules={"dispatch": "stream"})
+    world = play(made, in_streams((0, 0, 50.0), (5, 0, 50.0), (10, 0, 50.0), (20, 0, 50.0)), [500.0])
+    # One at a time. At 5 the first still runs; at 10 it has just ended.
+    assert reasons(world) == [0, Reason.NO_MEMORY, 0, 0]
+    assert column(world, "bound") == [0, 0, 0, 1]
+    assert Outcome.PENDING not in outcomes(world)
+
+
 def test_load_at_the_end_of_a_stream_is_free_for_one_that_starts_then() -> None:
     made = scenario(rules={"dispatch": "stream"})
     world = play(made, in_streams((0, 0, 60.0), (49, 1, 60.0), (50, 2, 60.0)), [50.0, 49.5, 500.0])
@@ -462,6 +487,14 @@ def test_second_inference_by_way_of_the_access_point() -> None:
     # 2 up, 10 at the edge, 2 down, 20 up to the cloud, 20 there, 20 down: 74.
     assert column(world, "latency_ms") == [74.0]
     assert column(world, "energy_mj") == approx([600.0])
+    assert column(world, "second") == [1]
+
+
+def test_second_inference_on_the_same_node_travels_nowhere() -> None:
+    halves = [deploy("small", "cloud", share=0.5), deploy("large", "cloud", share=0.5)]
+    world = play(with_cloud(deployments=halves), [Ask(0, min_accuracy=0.85)])
+    # Half speed: 20 up, 20 at small, 40 at large, 20 down.
+    assert column(world, "latency_ms") == [100.0]
     assert column(world, "second") == [1]
 
 
@@ -582,17 +615,6 @@ def test_world_without_requests_ends() -> None:
     world = play(scenario(), [])
     assert len(world.rows) == 0
     assert world.clock[0]["now_ms"] >= 1000.0
-
-
-@pytest.mark.xfail(
-    strict=True,
-    reason="engine._follow_binding sends a bound request past the end of a degradation table: nothing there ever ends",
-)
-def test_every_request_of_a_bound_stream_ends() -> None:
-    made = scenario(devices=[shared_device(curve={"default": (1.0,)})], nodes=[SHARED], rules={"dispatch": "stream"})
-    # One at a time. The second follows its binding at 5, while the first runs until 10: both slow down infinitely.
-    world = play(made, in_streams((0, 0, 50.0), (5, 0, 50.0)), [500.0])
-    assert Outcome.PENDING not in outcomes(world)
 
 
 # ---- what holds in any world

@@ -163,7 +163,8 @@ def degradation(place: _Place, others: Counter[_Place]) -> float:
         curve = how.curve.get(place.variant.name) or how.curve["default"]
         running = sum(others.values()) + 1
         return curve[running - 1] if running <= len(curve) else math.inf
-    assert how.matrix is not None and how.axes is not None
+    assert how.matrix is not None
+    assert how.axes is not None
     table = how.matrix[place.variant.name]
     i, j = (sum(n for u, n in others.items() if u.variant.name == axis) for axis in how.axes)
     return table[i][j] if i < len(table) and j < len(table[i]) else math.inf

@@ -154,7 +154,8 @@ def _table(device: Device, variants: list[Variant], alone_ms: list[float]) -> tu
     cells = [
         t[i][j] if i < len(t) and j < len(t[0]) else np.inf for t in tables for i in range(rows) for j in range(columns)
     ]
-    return [2.0, float(rows), float(columns), *[float(d.axes.index(n)) if n in d.axes else -1.0 for n in names], *cells], False
+    axes = [float(d.axes.index(n)) if n in d.axes else -1.0 for n in names]
+    return [2.0, float(rows), float(columns), *axes, *cells], False
 
 
 def _denied(scenario: Scenario, placements: list[Placement]) -> Any:
