@@ -108,8 +108,8 @@ def test_nominal_misses_keep_the_bits_that_were_set(form):
         (0.9, 100.0, 10.0, False),  # 0.9 + 0.1 = 1
         (1.0, 100.0, 0.0, False),  # a single request books nothing
         (1.0, 1e6, 1.0, True),  # 1 + 1e-6
-        (0.7, 10.0, 3.0, False),  # 0.7 + 0.3, which in floating point is not past 1 + 1e-12
-        (0.1 + 0.2 + 0.6, 10.0, 1.0, False),  # 0.9000000000000001 + 0.1: rounding does not exclude
+        (0.5 + 1e-13, 20.0, 10.0, False),  # 1 + 1e-13: rounding does not exclude
+        (0.5 + 1e-11, 20.0, 10.0, True),  # 1 + 1e-11: more than that does
     ],
 )
 def test_a_stream_may_fill_a_deployment_but_not_more(form, load, service_rate, rate_qps, full):

@@ -202,6 +202,31 @@ def does_not_compile(request, candidates, excluded, u):
     return sorted(range(len(candidates)), key=lambda c: str(candidates[c]))[0]
 
 
+@policy("exits", kind="python")
+def exits(request, candidates, excluded, u):
+    """Wants to end the process, with [/markup] in its summary."""
+    raise SystemExit(0)
+
+
+@policy("huge", kind="python")
+def huge(request, candidates, excluded, u):
+    """The largest index there is."""
+    return 2**63 - 1
+
+
+@policy("half", kind="python")
+def half(request, candidates, excluded, u):
+    """Between two candidates."""
+    return 0.5
+
+
+@policy("clears-the-bits")
+def clears_the_bits(request, candidates, excluded, u):
+    """Makes itself a feasible candidate."""
+    excluded[0] = 0
+    return 0
+
+
 @policy("closest", kind="python")
 def taken(request, candidates, excluded, u):
     """A name that Fairlead has."""
@@ -223,6 +248,10 @@ nothing = broken_policies:nothing
 takes-excluded-in-python = broken_policies:takes_excluded_in_python
 takes-excluded-compiled = broken_policies:takes_excluded_compiled
 does-not-compile = broken_policies:does_not_compile
+exits = broken_policies:exits
+huge = broken_policies:huge
+half = broken_policies:half
+clears-the-bits = broken_policies:clears_the_bits
 does-not-import = broken_import:anything
 not-there = broken_policies:nobody
 undecorated = broken_policies:undecorated
@@ -240,6 +269,10 @@ FAILING = {
     "takes-excluded-in-python": ", which is excluded, for request ",
     "takes-excluded-compiled": ", which is excluded, for request ",
     "does-not-compile": "failed: ",
+    "exits": "failed: SystemExit: 0 (",
+    "huge": "chose index 9223372036854775807, of 4 candidates, for request 0 (",
+    "half": "failed: TypeError: 'float' object cannot be interpreted as an integer (",
+    "clears-the-bits": "failed: TypingError: ",
 }
 
 # Entry point -> what is quoted in its line, and the line's end.
@@ -271,10 +304,7 @@ def untroubled(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     result = fairlead(broken, *QUESTION, "--policies", "good", "--json", str(file))
     assert result.returncode == 0, result.stderr
     assert json.loads(file.read_text())["complete"] is True
-    for quoted, _ in UNUSABLE.values():
-        assert len(lines_about(quoted, result.stderr)) == 1
-    for name in FAILING:
-        assert lines_about(name, result.stderr) == []
+    assert result.stderr == f"figures written to {file}\n"  # nothing of those that were not asked for
     return figures(file, "good")
 
 
@@ -321,7 +351,7 @@ def test_a_policy_that_did_not_load_can_not_be_asked_for(name, broken, tmp_path)
     result = fairlead(broken, *QUESTION, "--policies", f"{name},good", "--json", str(file))
     assert result.returncode == 2
     quoted, what = UNUSABLE[name]
-    assert set(lines_about(quoted, result.stderr)) == {f"fairlead: policy {quoted!r} of 'broken-policies' {what}"}
+    assert result.stderr.splitlines() == [f"fairlead: policy {quoted!r} of 'broken-policies' {what}"]
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     assert not file.exists()

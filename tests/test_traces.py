@@ -118,19 +118,16 @@ def test_wrong_csv_is_told_in_one_line(tmp_path: Path, text: str, message: str) 
     assert complaint(text_file(tmp_path, text)) == message
 
 
-@pytest.mark.xfail(strict=True, reason="traces.read_trace says 'above 0' of min_accuracy too, of which 0 is right")
 def test_negative_accuracy_is_told_with_its_true_bound(tmp_path: Path) -> None:
     file = text_file(tmp_path, "time_s,min_accuracy\n1,0\n2,-0.5\n")
     assert complaint(file) == "trace.csv:3: min_accuracy must be 0 or above, got -0.5"
 
 
-@pytest.mark.xfail(strict=True, reason="traces._read keeps the byte order mark that spreadsheets put before the header")
 def test_byte_order_mark_does_not_matter(tmp_path: Path) -> None:
     trace = read_trace(text_file(tmp_path, b"\xef\xbb\xbftime_s\n1\n"), 10.0, SITES)
     assert trace.time_s.tolist() == [1.0]
 
 
-@pytest.mark.xfail(strict=True, reason="traces._read takes the last of two columns of one name, silently")
 def test_column_that_comes_twice_is_told(tmp_path: Path) -> None:
     assert "size_kb" in complaint(text_file(tmp_path, "time_s,size_kb,size_kb\n1,2,3\n"))
 

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fairlead.domain.models import Latency
@@ -41,7 +42,7 @@ def policies() -> int:
     """List the policies, third parties' included."""
     table = _table("policy", "what it does", "source", "kind", "package")
     for p in registry()[0].values():
-        table.add_row(p.name, p.summary, p.source, p.kind, p.package)
+        table.add_row(*map(escape, (p.name, p.summary, p.source, p.kind, p.package)))
     console().print(table)
     warn_broken()
     return 0
@@ -51,7 +52,7 @@ def show(name: str, overrides: list[str]) -> int:
     """Show a scenario and its assumptions."""
     s = load(name, overrides)
     out = console()
-    out.print(f"[bold]{s.name}[/bold]: {s.title}\n")
+    out.print(f"[bold]{escape(s.name)}[/bold]: {escape(s.title)}\n")
     for table in (_nodes(s), _variants(s), _sources(s), _links(s)):
         out.print(table)
         out.print()
@@ -64,7 +65,7 @@ def show(name: str, overrides: list[str]) -> int:
     assumed = s.assumptions()
     out.print(f"[bold]{len(assumed)} assumptions[/bold] (numbers that nothing public gives)")
     for path, words in assumed:
-        out.print(f"  {path}: {words}", soft_wrap=True)
+        out.print(f"  {escape(path)}: {escape(words)}", soft_wrap=True)
     return 0
 
 

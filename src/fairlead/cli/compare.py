@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -48,10 +49,9 @@ def run_compare(args: argparse.Namespace) -> int:
 
 
 def _policies(text: str | None) -> list[str]:
-    known, _ = registry()
-    warn_broken()
     if text is None:
-        return list(known)
+        warn_broken()
+        return list(registry()[0])
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise UserError("--policies: names are missing (see `fairlead policies`)")
@@ -65,8 +65,9 @@ def _progress() -> Progress:
         MofNCompleteColumn(),
         TextColumn("scenario seeds"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=(console := Console(stderr=True)),
         transient=True,
+        disable=not console.is_terminal,
     )
 
 
@@ -94,7 +95,7 @@ def _show(result: Comparison) -> None:
         if not seeds:
             out.print(f"{scenario.name}: no seed is finished")
             continue
-        out.print(f"[bold]{scenario.name}[/bold]: {scenario.title}")
+        out.print(f"[bold]{escape(scenario.name)}[/bold]: {escape(scenario.title)}")
         out.print(f"{seeds} paired seeds; mean and 95 % interval; success, late, inaccurate, rejected in % of requests")
         out.print(_outcomes(result, scenario.name))
         out.print("energy (idle included), price of busy time, how busy, and success per SLA class and tenant in %")
@@ -102,7 +103,7 @@ def _show(result: Comparison) -> None:
         assumed = scenario.assumptions()
         out.print(f"[dim]assumed: {_sections(assumed)}; all {len(assumed)}: fairlead show {scenario.name}[/dim]\n")
     for name in result.failures:
-        out.print(f"[red]failed[/red]: {name}")
+        out.print(f"[red]failed[/red]: {escape(name)}")
 
 
 def _sections(assumed: list[tuple[str, str]]) -> str:
@@ -129,7 +130,7 @@ def _outcomes(result: Comparison, scenario: str) -> Table:
         shares = [_percent(e[name]) for name in ("late", "inaccurate", "rejected")]
         times = [f"{e[f'latency_{p}_ms'].mean:.1f}" for p in ("p50", "p95", "p99")]
         style = "bold" if rank == 0 else ""
-        table.add_row(policy, _percent(e["success"]), behind, *shares, _reasons(e), *times, style=style)
+        table.add_row(escape(policy), _percent(e["success"]), behind, *shares, _reasons(e), *times, style=style)
     return table
 
 
@@ -142,7 +143,7 @@ def _costs(result: Comparison, scenario: Scenario) -> Table:
     for rank, policy in enumerate(result.ranking(scenario.name)):
         e = result.estimates(scenario.name, policy)
         table.add_row(
-            policy,
+            escape(policy),
             _plus_minus(e["energy_per_success_mj"], "{:.0f}"),
             _plus_minus(e["cost_per_1000_successes"], "{:.4f}"),
             f"{100 * e['utilisation'].mean:.0f} %",

@@ -24,3 +24,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f" (did you mean {close[0]!r}?)"
     return f" (known: {', '.join(known)})" if known else ""
+
+
+def one_line(error: BaseException) -> str:
+    """A foreign error in one line: its type and the line that says most."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("Failed in nopython mode"):  # Numba: the cause is below
+        lines.pop(0)
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

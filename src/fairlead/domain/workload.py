@@ -86,6 +86,11 @@ class Arrivals(Sourced):
             raise ValueError("process 'trace' and 'file' go together")
 
 
+def _weights(sites: Mapping[str, float] | None) -> None:
+    if sites is not None and not (sites and min(sites.values()) >= 0 and sum(sites.values()) > 0):
+        raise ValueError("sites need weights of 0 or above, not all 0")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Phase(Sourced):
     """From `at_s` on, the source's rate is multiplied by `rate` and its clients stand at `sites` (weights)."""
@@ -97,6 +102,7 @@ class Phase(Sourced):
     def __post_init__(self) -> None:
         super().__post_init__()
         not_negative(at_s=self.at_s, rate=self.rate)
+        _weights(self.sites)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +137,7 @@ class Source(Sourced):
         _above_zero(deadline_ms=self.deadline_ms, rate_qps=self.rate_qps, size_kb=self.size_kb, work=self.work)
         if self.length_s is not None:
             _above_zero(length_s=self.length_s)
+        _weights(self.sites)
         if list(self.phases) != sorted(self.phases, key=lambda p: p.at_s):
             raise ValueError("phases must be in order of at_s")
 

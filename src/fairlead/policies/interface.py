@@ -16,11 +16,11 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module, metadata
 from typing import Any, Literal
 
-from fairlead.domain.errors import UserError, nearest
+from fairlead.domain.errors import UserError, nearest, one_line
 
 Kind = Literal["compiled", "python"]
 ENTRY_POINT_GROUP = "fairlead.policies"
@@ -44,7 +44,9 @@ class Policy:
 
         from fairlead.policies.signature import decide_signature
 
-        return numba.njit(decide_signature(), cache=True, nogil=True, error_model="numpy")(self.function)
+        # Third parties' code is compiled anew by each process: a cache would not notice a change of its helpers.
+        ours = self.package == "fairlead"
+        return numba.njit(decide_signature(), cache=ours, nogil=True, error_model="numpy")(self.function)
 
     @cached_property
     def hash(self) -> str:
@@ -73,6 +75,7 @@ def _builtin() -> dict[str, Policy]:
     return found
 
 
+@cache
 def registry() -> tuple[dict[str, Policy], dict[str, str]]:
     """All policies by name, and what went wrong with third-party ones that did not load (entry point -> one line)."""
     found = _builtin()
@@ -81,8 +84,8 @@ def registry() -> tuple[dict[str, Policy], dict[str, str]]:
         package = entry.dist.name if entry.dist else entry.value
         try:
             value = entry.load()
-        except Exception as error:  # third-party code: whatever it raises is reported, ours goes on
-            broken[entry.name] = f"policy {entry.name!r} of {package!r} did not load: {type(error).__name__}: {error}"
+        except (Exception, SystemExit) as error:  # third-party code: whatever it raises is reported, ours goes on
+            broken[entry.name] = f"policy {entry.name!r} of {package!r} did not load: {one_line(error)}"
             continue
         if not isinstance(value, Policy):
             broken[entry.name] = f"policy {entry.name!r} of {package!r} is a {type(value).__name__}, not a @policy"

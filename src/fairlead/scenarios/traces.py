@@ -47,9 +47,10 @@ def read_trace(file: str, duration_s: float, sites: Sequence[str]) -> Trace:
     if time_s[0] < 0:
         raise UserError(f"{file}:2: time_s must be 0 or above, got {time_s[0]:g}")
     for column, values in numbers.items():
-        low = np.flatnonzero(~(values > 0)) if column != "min_accuracy" else np.flatnonzero(~(values >= 0))
-        if len(low):
-            raise UserError(f"{file}:{int(low[0]) + 2}: {column} must be above 0, got {values[low[0]]:g}")
+        wrong = np.flatnonzero(values < 0) if column == "min_accuracy" else np.flatnonzero(values <= 0)
+        if len(wrong):
+            bound = "0 or above" if column == "min_accuracy" else "above 0"
+            raise UserError(f"{file}:{int(wrong[0]) + 2}: {column} must be {bound}, got {values[wrong[0]]:g}")
     kept = int(np.searchsorted(time_s, duration_s))
     site = _sites(file, table["site"], sites)[:kept] if "site" in table else None
     stream = np.array([str(s) for s in table["stream"]])[:kept] if "stream" in table else None
@@ -60,7 +61,7 @@ def _read(path: Path) -> dict[str, list[Any]]:
     if path.suffix == ".parquet":
         return _read_parquet(path)
     try:
-        with path.open(newline="", encoding="utf-8") as lines:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
             reader = csv.reader(lines)
             header = [name.strip() for name in next(reader, [])]
             rows = list(reader)
@@ -68,6 +69,11 @@ def _read(path: Path) -> dict[str, list[Any]]:
         raise UserError(f"{path}: can't read the trace: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: not a CSV text file: {error}") from error
+    for name in header:
+        if header.count(name) > 1:
+            raise UserError(f"{path}:1: the column {name!r} is there twice")
+    while rows and not rows[-1]:  # blank lines at the end
+        rows.pop()
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise UserError(f"{path}:{number}: {len(row)} values, the header has {len(header)} columns")

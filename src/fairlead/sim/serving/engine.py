@@ -58,7 +58,7 @@ def _settle(plan: Any, world: Any, request_id: int, choice: int) -> bool:
     if choice == -1:
         _reject(world, request_id, _DECLINED)
         return True
-    if choice < 0 or clock.first + choice >= clock.last or world.excluded[clock.first + choice] != 0:
+    if choice < 0 or choice >= clock.last - clock.first or world.excluded[clock.first + choice] != 0:
         return False
     d = index(clock.first + choice)
     request = world.requests[request_id]

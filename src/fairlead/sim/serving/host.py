@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fairlead.domain.errors import PolicyError
+from fairlead.domain.errors import PolicyError, one_line
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.randomness import POLICY, uniform
@@ -46,8 +47,8 @@ def run(plan: Plan, world: World, policy: Policy) -> None:
     advance = compiled_advance(plan, world)
     try:
         code = advance(plan, world, policy.compiled, 0)
-    except Exception as error:  # whatever the policy's code raises, or why it does not compile
-        raise PolicyError(f"policy {policy.name!r} failed: {_one_line(error)}") from error
+    except (Exception, SystemExit) as error:  # whatever the policy's code raises, or why it does not compile
+        raise PolicyError(f"policy {policy.name!r} failed: {one_line(error)}") from error
     _check(world, policy, code)
 
 
@@ -62,9 +63,9 @@ def _run_python(plan: Plan, world: World, policy: Policy) -> None:
         arguments = requests[i].copy(), candidates[first:last].copy(), world.excluded[first:last].copy(), u
         try:
             choice = policy.function(*arguments)
-            clock["choice"] = int(choice) if choice == int(choice) else -2
-        except Exception as error:  # third-party code can raise anything
-            raise PolicyError(f"policy {policy.name!r} failed: {_one_line(error)}") from error
+            clock["choice"] = operator.index(choice)
+        except (Exception, SystemExit) as error:  # third-party code can raise anything
+            raise PolicyError(f"policy {policy.name!r} failed: {one_line(error)}") from error
     _check(world, policy, code)
 
 
@@ -74,11 +75,6 @@ def _check(world: World, policy: Policy, code: int) -> None:
         n, choice = int(clock["last"] - clock["first"]), int(clock["choice"])
         what = f"of {n} candidates" if not 0 <= choice < n else "which is excluded"
         raise PolicyError(f"policy {policy.name!r} chose index {choice}, {what}, for request {int(clock['request'])}")
-
-
-def _one_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
 
 
 def _no_policy() -> Any:

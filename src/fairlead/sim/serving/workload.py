@@ -133,7 +133,10 @@ def _rate_profile(scenario: Scenario, source: Source, first_id: int, seed: int) 
 
 
 def _bursts(source: Source, duration_ms: float, first_id: int, seed: int) -> tuple[Any, Any]:
-    """Calm and burst periods in turn, their levels scaled so that the mean rate is as asked."""
+    """Calm and burst periods in turn, their levels scaled so that the mean rate is as asked.
+
+    The first is a burst as often as bursts are met; sojourns have no memory, so the run starts in balance.
+    """
     a = source.arrivals
     n = 2 * int(duration_ms / 1000.0 / min(a.calm_mean_s, a.burst_mean_s)) + 64
     gaps = -np.log(_uniforms(seed, rnd.MODULATE, first_id, 0, n))
@@ -142,6 +145,8 @@ def _bursts(source: Source, duration_ms: float, first_id: int, seed: int) -> tup
     edges = np.concatenate([[0.0], np.cumsum(gaps)])
     calm = (a.calm_mean_s + a.burst_mean_s) / (a.calm_mean_s + a.burst_factor * a.burst_mean_s)
     levels = np.where(np.arange(len(edges)) % 2 == 0, calm, calm * a.burst_factor)
+    if _uniforms(seed, rnd.MODULATE, first_id, 1, 1)[0] < a.burst_mean_s / (a.burst_mean_s + a.calm_mean_s):
+        return edges[1:] - edges[1], levels[1:]
     return edges, levels
 
 
@@ -262,7 +267,8 @@ def _stream_times(seed: int, first_id: int, starts: Any, ends: Any, rates: Any, 
         gap_ms, k = 1000.0 / rates[s], 0
         t = starts[s]
         if starts[s] == 0.0:  # open since before the start: somewhere between two requests
-            t = gap_ms * rnd.uniform(seed, rnd.SPACING, first_id + s, 0)
+            u = rnd.uniform(seed, rnd.SPACING, first_id + s, 0)
+            t = -gap_ms * np.log(u) if poisson else gap_ms * u
         while t < ends[s]:
             if n == len(times):
                 times, streams = np.concatenate((times, times)), np.concatenate((streams, streams))
@@ -302,4 +308,8 @@ def _trace_requests(scenario: Scenario, index: int, source: Source, seed: int) -
     sent = np.bincount(requests["stream"], minlength=len(streams))
     span_s = np.maximum(last - first, 1000.0) / 1000.0
     requests["rate_qps"] = (sent / span_s)[requests["stream"]]
-    return requests, _work(source, seed, first_id, n), last
+    return (
+        requests,
+        _work(source, seed, first_id, n),
+        np.nextafter(last, np.inf),
+    )  # a stream ends after its last request
