@@ -122,16 +122,21 @@ def compare(
 
 def _results(pieces: Sequence[Piece], jobs: int) -> Iterator[Any]:
     """The pieces' results as they finish. An interrupt starts no more, and is raised when those begun are done."""
-    if jobs <= 1 or len(pieces) <= 1:
-        yield from map(run_piece, pieces)
-        return
-    yield run_piece(pieces[0])  # here, so that what it compiles is in the cache before the others look for it
-    context, left = multiprocessing.get_context("spawn"), iter(pieces[1:])
-    with (
-        _noted_interrupts() as interrupted,
-        ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=context, initializer=_ignore_interrupt) as pool,
-    ):
-        waiting: set[Future[Any]] = {pool.submit(run_piece, p) for p in islice(left, 2 * jobs)}
+    with _noted_interrupts() as interrupted:
+        for piece in pieces if jobs <= 1 else pieces[:1]:  # the first here: what it compiles is then in the cache
+            yield run_piece(piece)
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+        if jobs > 1 and len(pieces) > 1:
+            yield from _pooled(pieces[1:], jobs, interrupted)
+
+
+def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) -> Iterator[Any]:
+    """The same on `jobs` processes, a few pieces ahead of them."""
+    left = iter(pieces)
+    with ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=multiprocessing.get_context("spawn")) as pool:
+        with _deaf_children():
+            waiting: set[Future[Any]] = {pool.submit(run_piece, p) for p in islice(left, 2 * jobs)}
         while waiting:
             done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
             if interrupted.is_set():
@@ -139,15 +144,14 @@ def _results(pieces: Sequence[Piece], jobs: int) -> Iterator[Any]:
             else:
                 waiting |= {pool.submit(run_piece, p) for p in islice(left, len(done))}
             for future in done:
-                if not future.cancelled():
-                    yield future.result()
-        if interrupted.is_set():
-            raise KeyboardInterrupt
+                yield future.result()
+    if interrupted.is_set():
+        raise KeyboardInterrupt
 
 
 @contextmanager
 def _noted_interrupts() -> Iterator[threading.Event]:
-    """Notes the first Ctrl-C instead of raising it amid the pool's locks; a second one raises."""
+    """Notes the first Ctrl-C instead of raising it amid locks and compiled code; a second one raises."""
     noted = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield noted
@@ -165,6 +169,11 @@ def _noted_interrupts() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _ignore_interrupt() -> None:
-    """Ctrl-C reaches the whole process group; only the parent acts on it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes started in here never see a Ctrl-C: it reaches the whole group, and only the parent acts on it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
