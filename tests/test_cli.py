@@ -108,10 +108,12 @@ def test_compare_shows_a_table_and_writes_json(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["out.json"]
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_ctrl_c_keeps_the_finished_runs_and_says_so(tmp_path: Path, jobs: str) -> None:
-    out, seeds = tmp_path / "out.json", 5000
-    command = [*FAIRLEAD, "compare", "ecsrl", "--set", "duration_s=20", "--seeds", str(seeds), "--json", str(out)]
+SEEDS = 5000  # more than anyone waits for
+
+
+def started(out: Path, jobs: str, finished: int) -> subprocess.Popen[str]:
+    """A long comparison whose progress bar has shown that many finished pieces."""
+    command = [*FAIRLEAD, "compare", "ecsrl", "--set", "duration_s=20", "--seeds", str(SEEDS), "--json", str(out)]
     process = subprocess.Popen(
         [*command, "--jobs", jobs],
         stdout=subprocess.PIPE,
@@ -122,17 +124,37 @@ def test_ctrl_c_keeps_the_finished_runs_and_says_so(tmp_path: Path, jobs: str) -
     )
     assert process.stderr is not None
     seen = ""
-    while not re.search(rf"[1-9]\d*/{seeds}", seen):  # the progress bar shows a finished piece
+    while not any(int(n) >= finished for n in re.findall(rf"(\d+)/{SEEDS}", seen)):
         character = process.stderr.read(1)
-        assert character, "it ended before it was interrupted"
+        assert character, f"it ended early: {seen[-300:]}"
         seen += character
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
+    return process
+
+
+def kept(process: subprocess.Popen[str], out: Path, exit_code: int, why: str) -> int:
+    """How many seeds a comparison kept that was stopped; checks that it says so."""
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == exit_code, stderr
     assert "Traceback" not in stderr
     document = json.loads(out.read_text())
-    finished = document["scenarios"]["ecsrl"]["seeds"]
+    seeds = len(document["scenarios"]["ecsrl"]["seeds"])
     assert document["complete"] is False
-    assert 0 < len(finished) < seeds
-    assert f"interrupted; {len(finished)} of {seeds} scenario seeds were finished and are kept" in stderr
-    assert f"{len(finished)} paired seeds" in stdout
+    assert f"fairlead: {why}; {seeds} of {SEEDS} scenario seeds were finished and are kept" in stderr
+    assert f"{seeds} paired seeds" in stdout
+    return seeds
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_keeps_the_finished_runs_and_says_so(tmp_path: Path, jobs: str) -> None:
+    process = started(tmp_path / "out.json", jobs, finished=1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+    assert 1 <= kept(process, tmp_path / "out.json", 130, "interrupted") < SEEDS
+
+
+def test_a_killed_worker_costs_no_finished_run(tmp_path: Path) -> None:
+    process = started(tmp_path / "out.json", "2", finished=3)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    workers = [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+    os.kill(workers[0], signal.SIGKILL)
+    why = "a worker process was killed (out of memory? try fewer --jobs)"
+    assert 3 <= kept(process, tmp_path / "out.json", 1, why) < SEEDS

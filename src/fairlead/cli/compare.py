@@ -80,8 +80,11 @@ def _close(result: Comparison, json_file: str | None) -> int:
     if result.interrupted:
         done = sum(len(result.done_seeds(s.name)) for s in result.scenarios)
         total = len(result.scenarios) * len(result.seeds)
-        print(f"fairlead: interrupted; {done} of {total} scenario seeds were finished and are kept", file=sys.stderr)
-        return 130
+        print(
+            f"fairlead: {result.interrupted}; {done} of {total} scenario seeds were finished and are kept",
+            file=sys.stderr,
+        )
+        return 130 if result.interrupted == "interrupted" else 1
     return 2 if result.failures else 0
 
 

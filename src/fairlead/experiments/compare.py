@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -42,7 +43,7 @@ class Comparison:
     seeds: tuple[int, ...]
     runs: dict[str, dict[str, dict[int, Figures]]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)  # policy -> one line
-    interrupted: bool = False
+    interrupted: str = ""  # why not all of it was run; empty when it was
 
     def done_seeds(self, scenario: str) -> list[int]:
         """Seeds for which every policy that did not fail has finished, in order."""
@@ -104,7 +105,7 @@ def compare(
     jobs: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Comparison:
-    """Run every policy on every scenario and seed. Ctrl-C stops it; what is finished is kept and marked interrupted."""
+    """Run every policy on every scenario and seed. What is finished when Ctrl-C or a dead worker stops it is kept."""
     result = Comparison(tuple(scenarios), tuple(policies), tuple(seeds))
     pieces = [Piece(s, seed, tuple(policies)) for s in scenarios for seed in seeds]
     progress(0, len(pieces))
@@ -116,7 +117,9 @@ def compare(
                 result.failures[policy] = min(line, result.failures.get(policy, line))
             progress(done, len(pieces))
     except KeyboardInterrupt:
-        result.interrupted = True
+        result.interrupted = "interrupted"
+    except BrokenProcessPool:
+        result.interrupted = "a worker process was killed (out of memory? try fewer --jobs)"
     return result
 
 
