@@ -12,12 +12,14 @@ import pytest
 from scipy import stats
 
 from fairlead.domain.errors import PolicyError, UserError
+from fairlead.domain.outcomes import Outcome
 from fairlead.experiments import compare as module
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.result_file import as_json, check_writable, write_whole
 from fairlead.measure.statistics import estimate, jain, paired_difference
 from fairlead.policies.interface import registry
 from fairlead.scenarios.loader import load
+from fairlead.sim.serving.host import simulate
 
 SHORT = ["duration_s=10"]
 POLICIES = ("closest", "load-balancing", "random")
@@ -196,3 +198,20 @@ def test_no_policy_of_the_seven_is_best_everywhere(shown: Comparison) -> None:
         shown.values("latency-minority", "load-balancing", "success"),
     )
     assert lead.low > 0
+
+
+@pytest.mark.slow
+def test_no_policy_is_best_throughout_shifting() -> None:
+    """Balancing load leads in the quiet phase, farthest where few latency-sensitive streams are among many relaxed."""
+    scenario = load("shifting")
+    leads: dict[int, list[float]] = {0: [], 1: []}
+    for seed in range(10):
+        good = {}
+        for policy in ("load-balancing", "farthest"):
+            run = simulate(scenario, policy, seed)
+            phase = run.requests["now_ms"] // 150_000
+            good[policy] = [float((run.rows["outcome"][phase == k] == Outcome.SUCCESS).mean()) for k in leads]
+        for k in leads:
+            leads[k].append(good["load-balancing"][k] - good["farthest"][k])
+    assert estimate(leads[0]).low > 0
+    assert estimate(leads[1]).high < 0

@@ -141,14 +141,16 @@ def _costs(result: Comparison, scenario: Scenario) -> Table:
     classes = [("sla", name) for name in scenario.workload.sla_classes]
     classes += [("tenant", name) for name in scenario.workload.tenants]
     table = _table(
-        "mJ / success", "cost / 1000", "busy", *(f"{kind} {name}" for kind, name in classes), "fair sla", "fair tenant"
+        *("mJ / success", "cost / million", "busy"),
+        *(f"{kind} {name}" for kind, name in classes),
+        *("fair sla", "fair tenant"),
     )
     for rank, policy in enumerate(result.ranking(scenario.name)):
         e = result.estimates(scenario.name, policy)
         table.add_row(
             escape(policy),
             _plus_minus(e["energy_per_success_mj"], "{:.0f}"),
-            _plus_minus(e["cost_per_1000_successes"], "{:.4f}"),
+            _plus_minus(_times(1e6, e["cost_per_success"]), "{:.2f}"),
             f"{100 * e['utilisation'].mean:.0f} %",
             *(f"{100 * e[f'success_{kind}_{name}'].mean:.1f}" for kind, name in classes),
             f"{e['fairness_sla'].mean:.3f}",
@@ -162,8 +164,12 @@ def _plus_minus(e: Estimate, form: str) -> str:
     return form.format(e.mean) + ("" if math.isnan(e.ci95) else f" ±{form.format(e.ci95)}")
 
 
+def _times(factor: float, e: Estimate) -> Estimate:
+    return Estimate(factor * e.mean, factor * e.ci95)
+
+
 def _percent(e: Estimate) -> str:
-    return _plus_minus(Estimate(100 * e.mean, 100 * e.ci95), "{:.2f}")
+    return _plus_minus(_times(100, e), "{:.2f}")
 
 
 def _reasons(e: dict[str, Estimate]) -> str:

@@ -58,7 +58,7 @@ def _costs(scenario: Scenario, world: World, successes: int) -> dict[str, float]
     figures = {
         "energy_j": energy_mj / 1000.0,
         "energy_per_success_mj": energy_mj / successes if successes else math.nan,
-        "cost_per_1000_successes": float(world.rows["price"].sum()) * 1000.0 / successes if successes else math.nan,
+        "cost_per_success": float(world.rows["price"].sum()) / successes if successes else math.nan,
         "utilisation": float((busy * devices).sum() / devices.sum()),
     }
     return figures | {f"utilisation_{node.name}": float(b) for node, b in zip(nodes, busy, strict=True)}
