@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: up test test-fast check bench docs lock clean
+.PHONY: help up test test-fast check bench docs lock clean
 .DEFAULT_GOAL := help
 
 help:

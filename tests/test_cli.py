@@ -24,7 +24,7 @@ WRONG = [
     (["compar"], "unknown command 'compar' (did you mean 'compare'?)"),
     (["compare"], "SCENARIO"),
     (["compare", "fulledge"], "unknown scenario 'fulledge' (did you mean 'full-edge'?)"),
-    (["compare", "full-edge", "full-edge"], "scenario 'full-edge' is given twice"),
+    (["compare", "full-edge", "full-edge"], "two scenarios are called 'full-edge'"),
     (["compare", "full-edge", "--policies", "closst"], "unknown policy 'closst' (did you mean 'closest'?)"),
     (["compare", "full-edge", "--policies", ","], "--policies: names are missing"),
     (["compare", "full-edge", "--seeds", "0"], "--seeds 0: at least 1 is needed"),

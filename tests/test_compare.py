@@ -17,7 +17,7 @@ from fairlead.experiments import compare as module
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.result_file import as_json, check_writable, write_whole
 from fairlead.measure.statistics import estimate, jain, paired_difference
-from fairlead.policies.interface import registry
+from fairlead.policies.interface import find, registry
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.host import simulate
 
@@ -36,12 +36,6 @@ def test_every_policy_runs_on_every_scenario_and_seed(result: Comparison) -> Non
     }
 
 
-def test_all_policies_see_the_same_workload(result: Comparison) -> None:
-    for runs in result.runs.values():
-        for seed in range(3):
-            assert len({runs[p][seed]["requests"] for p in POLICIES}) == 1
-
-
 def test_outcomes_add_up_and_so_do_the_reasons(result: Comparison) -> None:
     for runs in result.runs.values():
         for figures in (f for seeds in runs.values() for f in seeds.values()):
@@ -56,7 +50,6 @@ def test_outcomes_add_up_and_so_do_the_reasons(result: Comparison) -> None:
 
 def test_the_best_policy_is_not_behind_itself_and_the_others_are(result: Comparison) -> None:
     best, *others = result.ranking("full-edge")
-    assert result.behind_best("full-edge", best) == pytest.approx(result.behind_best("full-edge", best))
     assert result.behind_best("full-edge", best).mean == 0
     assert all(result.behind_best("full-edge", p).mean <= 0 for p in others)
 
@@ -71,13 +64,15 @@ def test_the_same_bytes_whatever_the_number_of_processes() -> None:
 def test_the_file_carries_settings_versions_assumptions_and_the_scenario(result: Comparison) -> None:
     document = json.loads(as_json(result, SHORT))
     assert document["settings"] == {"seeds": [0, 1, 2], "policies": list(POLICIES), "set": SHORT}
-    assert set(document["versions"]) == {"python", "numpy", "numba"}
-    assert document["complete"] is True
+    assert set(document["versions"]) == {"python", "numpy", "numba", "scipy"}
+    assert document["policies"]["closest"] == {"package": "fairlead", "kind": "compiled", "hash": find("closest").hash}
+    assert (document["complete"], document["stopped"]) == (True, None)
     scenario = document["scenarios"]["ecsrl"]
     assert "devices.jetson-tx2: price_per_h" in scenario["assumptions"]
     assert scenario["definition"]["workload"]["duration_s"] == 10
     figures = scenario["policies"]["closest"]["figures"]
-    seeds = scenario["policies"]["closest"]["success_by_seed"]
+    assert scenario["definition"]["links"][0]["from"] == "*"
+    seeds = scenario["policies"]["closest"]["by_seed"]["success"]
     assert figures["success"]["mean"] == pytest.approx(np.mean(seeds))
     assert figures["success"]["ci95"] == pytest.approx(stats.t.ppf(0.975, 2) * np.std(seeds, ddof=1) / math.sqrt(3))
 
@@ -145,21 +140,45 @@ def test_output_paths_are_checked_before_the_work(tmp_path: Path) -> None:
         check_writable(tmp_path)
     with pytest.raises(UserError, match="does not exist"):
         check_writable(tmp_path / "no" / "out.json")
+    check_writable(Path("/dev/null"))
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "out.json"
     target.write_text("old")
 
-    def disk_full(self: Path, *args: Any, **kwargs: Any) -> int:
+    def disk_full(source: Path, path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", disk_full)
+    monkeypatch.setattr("os.replace", disk_full)
     with pytest.raises(UserError, match="No space left"):
         write_whole(target, "new")
-    monkeypatch.undo()
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_links_stay_links_and_devices_stay_devices(tmp_path: Path) -> None:
+    target, link = tmp_path / "real.json", tmp_path / "link.json"
+    link.symlink_to(target)
+    write_whole(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    write_whole(Path("/dev/null"), "new")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_what_goes_wrong_midway_costs_no_finished_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = module.run_piece
+
+    def second_does_not_fit(piece: Any) -> Any:
+        if piece.seed == 1:
+            raise MemoryError("Unable to allocate 7 TiB")
+        return real(piece)
+
+    monkeypatch.setattr(module, "run_piece", second_does_not_fit)
+    result = compare([load("ecsrl", SHORT)], POLICIES, range(3))
+    assert result.interrupted == "stopped by MemoryError: Unable to allocate 7 TiB"
+    assert result.done_seeds("ecsrl") == [0]
 
 
 # ---- what the shipped scenarios show
@@ -169,7 +188,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
 def shown() -> Comparison:
     seven = [p.name for p in registry()[0].values() if p.source == "ASET" and p.name != "random"]
     assert len(seven) == 7
-    scenarios = [load(n) for n in ("full-edge", "latency-minority")]
+    scenarios = [load("full-edge", ["rate=40"]), load("latency-minority")]
     return compare(scenarios, seven, range(8), jobs=2)
 
 
@@ -190,14 +209,9 @@ def test_balancing_load_is_unfair_to_a_latency_sensitive_minority(shown: Compari
 
 @pytest.mark.slow
 def test_no_policy_of_the_seven_is_best_everywhere(shown: Comparison) -> None:
-    best = {s.name: shown.ranking(s.name)[0] for s in shown.scenarios}
-    assert best["full-edge"] == "load-balancing"
-    assert best["latency-minority"] == "farthest"
-    lead = paired_difference(
-        shown.values("latency-minority", "farthest", "success"),
-        shown.values("latency-minority", "load-balancing", "success"),
-    )
-    assert lead.low > 0
+    """Each is somewhere behind the best with an interval below 0."""
+    for policy in shown.policies:
+        assert any(shown.behind_best(s.name, policy).high < 0 for s in shown.scenarios), policy
 
 
 @pytest.mark.slow

@@ -597,7 +597,7 @@ def test_node_pays_idle_power_all_the_time_and_busy_power_by_part() -> None:
     assert figures["energy_j"] == approx(40.6)
     assert figures["utilisation"] == approx(0.0075)
     assert figures["energy_per_success_mj"] == approx(40600 / 3)
-    assert figures["cost_per_1000_successes"] == approx(10e-6 * 1000)
+    assert figures["cost_per_success"] == approx(10e-6)
 
 
 def test_makespan_lasts_until_the_last_service_ends() -> None:
@@ -814,3 +814,26 @@ def test_seq_numbers_the_decisions(rich: Scenario) -> None:
     world = finished(rich, 3, find("round-robin"))
     decided = (world.rows["outcome"] != Outcome.REJECTED) & (world.rows["bound"] == 0)
     assert world.requests["seq"][decided].tolist() == list(range(world.clock[0]["decisions"]))
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "window_ms"), [(14.7, 0.7), (1.0, 1000 / 19), (0.1, 0.3), (1.1, 1.1 / 3), (2.0, 5e3)]
+)
+def test_odd_windows_end_with_the_run(duration_s: float, window_ms: float) -> None:
+    """The last window's edge can round to just below the duration."""
+    made = scenario(rules={"window_ms": window_ms})
+    made = replace(made, workload=replace(made.workload, duration_s=duration_s))
+    world = play(made, [Ask(now_ms=0.0), Ask(now_ms=50.0)])
+    assert column(world, "outcome") == [1, 1]
+    assert world.clock["finished"][0] == 2
+    assert np.isfinite(world.nodes["energy_mj"]).all()
+    assert world.windows["delivered"].sum() == 2
+
+
+def test_a_server_uses_one_device_at_most() -> None:
+    """share * count / servers = 4 devices for one server: it is as fast as one, and pays for one."""
+    wide = play(scenario(nodes=[node(count=4)], deployments=[deploy(servers=1)]), [Ask(now_ms=0.0)])
+    one = play(scenario(nodes=[node(count=1)], deployments=[deploy(servers=1)]), [Ask(now_ms=0.0)])
+    for field in ("service_ms", "energy_mj", "price"):
+        assert column(wide, field) == column(one, field)
+    assert wide.nodes["busy_ms"][0] == approx(one.nodes["busy_ms"][0] / 4)

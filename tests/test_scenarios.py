@@ -162,6 +162,13 @@ WRONG = [
     ("models/m/variants/v/accuracy", 90, "accuracy", "accuracy must lie in 0..1, got 90"),
     ("models/m/variants/v/memory_mb", 2000, "edge:", "its variants need 2000 MB and it has 1000 MB"),
     ("models/m/variants/v/latency", {}, "deployments", "'v' has no latency on 'board'"),
+    ("links/0/delay_ms", float("inf"), "delay_ms", "delay_ms must be finite, got inf"),
+    ("workload/sources/a/min_accuracy", 75, "min_accuracy", "min_accuracy must lie in 0..1, got 75"),
+    ("workload/sources/a/deadline_ms", {"uniform": [9, 5]}, "uniform", "uniform takes the lower end first"),
+    ("workload/sources/a/sites", {"s": 0}, "s: 0", "sites need weights of 0 or above, not all 0"),
+    ("workload/duration_s", 1e12, "workload", "requests: more than 2e+07 don't fit into memory"),
+    ("rules/window_ms", 1e-7, "window_ms", "windows: use longer ones"),
+    ("nodes/edge/name", "other", "name: other", "its name is its key, 'edge'"),
     ("links", [], "links", "no link from site 's' to node 'edge'"),
     ("links/0/to", "egde", "egde", "no node is called 'egde' (did you mean 'edge'?)"),
     ("deployments", [], "model: m", "model 'm' fits nowhere: none of its variants is deployed on any node"),
@@ -204,6 +211,25 @@ def test_broken_yaml_and_double_keys_give_their_line(tmp_path: Path) -> None:
     assert "a scenario is a map of sections" in error_of(str(file))
     file.write_bytes(b"\xff\xfe\x00")
     assert "not a text file" in error_of(str(file))
+
+
+def test_extending_is_checked(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    for wrong in ("5", "[3]", "null", "{a: 1}"):
+        file.write_text(f"title: x\nextends: {wrong}\n")
+        assert error_of(str(file)).startswith(f"{file}:2: extends: expected the name of a scenario")
+    (tmp_path / "other.yaml").write_text("extends: mine\n")
+    file.write_text("extends: ../" + tmp_path.name + "/other\n")
+    assert error_of(str(file)).endswith("extends itself")
+    file.write_text("title: &x {b: *x}\n")
+    assert "levels deep" in error_of(str(file))
+
+
+def test_a_file_can_extend_the_shipped_scenario_of_its_own_name(tmp_path: Path) -> None:
+    file = tmp_path / "ecsrl.yaml"
+    file.write_text("extends: ecsrl\ntitle: mine\nworkload: {rate_per_min: 1e3}\n")
+    assert load(str(file)).workload.rate_per_min == 1000
+    assert load("ecsrl", ["rate=2e3"]).workload.rate_per_min == 2000
 
 
 def test_unknown_names_suggest_the_nearest() -> None:

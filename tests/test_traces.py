@@ -120,7 +120,7 @@ def test_wrong_csv_is_told_in_one_line(tmp_path: Path, text: str, message: str) 
 
 def test_negative_accuracy_is_told_with_its_true_bound(tmp_path: Path) -> None:
     file = text_file(tmp_path, "time_s,min_accuracy\n1,0\n2,-0.5\n")
-    assert complaint(file) == "trace.csv:3: min_accuracy must be 0 or above, got -0.5"
+    assert complaint(file) == "trace.csv:3: min_accuracy must be in 0..1, got -0.5"
 
 
 def test_byte_order_mark_does_not_matter(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from builders import FIRST, arrivals, phase, scenario, source
+from fairlead.domain.errors import UserError
 from fairlead.domain.scenario import Scenario
 from fairlead.domain.workload import Draw
 from fairlead.sim.serving.host import run
@@ -378,6 +379,17 @@ def test_trace_with_streams_stands_beside_other_sources(tmp_path: Path) -> None:
     assert len(two.streams) == n + 2
 
 
-def test_trace_beyond_the_duration_is_an_empty_workload(tmp_path: Path) -> None:
-    workload = make_workload(traced(tmp_path / "t.csv", "time_s,stream\n10,x\n11,x\n"), 1)
-    assert len(workload.requests) == len(workload.streams) == 0
+def test_trace_beyond_the_duration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="its first row is at 10 s, the workload ends at 10 s"):
+        make_workload(traced(tmp_path / "t.csv", "time_s,stream\n10,x\n11,x\n"), 1)
+
+
+def test_what_a_trace_does_not_say_is_drawn_once_per_stream(tmp_path: Path) -> None:
+    rows = "".join(f"{i / 10},{'xyz'[i % 3]}\n" for i in range(60))
+    made = traced(tmp_path / "t.csv", f"time_s,stream\n{rows}", deadline_ms=Draw(uniform=(10.0, 90.0)))
+    requests = make_workload(made, 1).requests
+    for stream in range(3):
+        mine = requests[requests["stream"] == stream]
+        assert len(mine) == 20
+        assert len(set(mine["deadline_ms"])) == len(set(mine["site"])) == 1
+    assert len(set(requests["deadline_ms"])) == 3

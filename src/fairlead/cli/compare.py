@@ -35,16 +35,16 @@ def run_compare(args: argparse.Namespace) -> int:
     scenarios = [load(name, args.overrides) for name in args.scenarios]
     names = [s.name for s in scenarios]
     if len(set(names)) != len(names):
-        raise UserError(f"scenario {max(names, key=names.count)!r} is given twice")
+        raise UserError(f"two scenarios are called {max(names, key=names.count)!r}: results go by name")
     policies = _policies(args.policies)
     with _progress() as bar:
         task = bar.add_task("comparing", total=None)
         result = compare(
             scenarios, policies, range(args.seeds), args.jobs, lambda done, n: bar.update(task, completed=done, total=n)
         )
+    _show(result)  # before the file: a full disk then costs the file alone
     if args.json:
         write_whole(Path(args.json), as_json(result, args.overrides))
-    _show(result)
     return _close(result, args.json)
 
 
@@ -165,7 +165,7 @@ def _plus_minus(e: Estimate, form: str) -> str:
 
 
 def _times(factor: float, e: Estimate) -> Estimate:
-    return Estimate(factor * e.mean, factor * e.ci95)
+    return Estimate(factor * e.mean, factor * e.ci95, e.n)
 
 
 def _percent(e: Estimate) -> str:

@@ -33,6 +33,11 @@ field of the scenario by its path (nodes.dc.count=8, links.0.delay_ms=5, workloa
 """
 
 
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class _Parser(argparse.ArgumentParser):
     """Raises UserError instead of printing its usage."""
 
@@ -74,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument(
         "--jobs",
         type=int,
-        default=os.cpu_count() or 1,
+        default=_cores(),
         metavar="N",
         help="processes (default: one per core, here %(default)s)",
     )

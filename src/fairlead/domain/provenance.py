@@ -6,6 +6,7 @@ Scenario files are refused without one of the two, and results print the assumpt
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 #: Unknown fields in a scenario file are errors (read by the loader's validator).
@@ -41,16 +42,23 @@ class Sourced:
         return ""
 
 
+def _finite(name: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be finite, got {value}")
+
+
 def positive(**numbers: float) -> None:
-    """Raise unless each named number is above zero."""
+    """Raise unless each named number is above zero, and finite."""
     for name, value in numbers.items():
+        _finite(name, value)
         if not value > 0:
             raise ValueError(f"{name} must be above 0, got {value:g}")
 
 
 def not_negative(**numbers: float) -> None:
-    """Raise unless each named number is zero or above."""
+    """Raise unless each named number is zero or above, and finite."""
     for name, value in numbers.items():
+        _finite(name, value)
         if not value >= 0:
             raise ValueError(f"{name} must be 0 or above, got {value:g}")
 

@@ -14,7 +14,7 @@ from fairlead.domain.errors import nearest
 from fairlead.domain.hardware import Cluster, Device, Link, LinkChange, Node
 from fairlead.domain.models import Deployment, Model, Variant
 from fairlead.domain.provenance import STRICT, Sourced, positive
-from fairlead.domain.workload import Workload
+from fairlead.domain.workload import Workload, mean_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,12 +96,29 @@ def _assumptions(thing: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 Problem = tuple[tuple[str | int, ...], str]
+_MOST_REQUESTS = 2e7  # some 300 bytes each
+_MOST_WINDOWS = 2e7
 
 
 def check(scenario: Scenario) -> Iterator[Problem]:
     """What is wrong across the nouns, as (path into the file, one line). Nothing when the scenario is sound."""
-    found = [*_unknown_names(scenario), *_links(scenario)]
+    found = [*_too_large(scenario), *_unknown_names(scenario), *_links(scenario)]
     yield from found or _fit(scenario)  # what fits where can be asked once all names are known
+
+
+def _too_large(s: Scenario) -> Iterator[Problem]:
+    """Refuse what no machine could hold, before anything is allocated."""
+    w = s.workload
+    expected = 0.0
+    for source in (x for x in w.sources.values() if x.arrivals.process != "trace"):
+        arrivals = w.arrivals_per_ms(source) * w.duration_s * 1000.0 * max([1.0, *(p.rate for p in source.phases)])
+        per_arrival = mean_of(source.length_s) * mean_of(source.rate_qps) if source.length_s is not None else 1.0
+        expected += arrivals * max(1.0, per_arrival)
+    if expected > _MOST_REQUESTS:
+        yield ("workload",), f"about {expected:.3g} requests: more than {_MOST_REQUESTS:g} don't fit into memory"
+    windows = w.duration_s * 1000.0 / s.rules.window_ms
+    if windows * len(s.nodes) > _MOST_WINDOWS:
+        yield ("rules", "window_ms"), f"{windows:.3g} windows: use longer ones ({_MOST_WINDOWS:g} / nodes at most)"
 
 
 def _unknown_names(s: Scenario) -> Iterator[Problem]:

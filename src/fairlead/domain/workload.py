@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -32,17 +33,48 @@ class Draw:
             raise ValueError("weights must be 0 or above, and not all 0")
         if self.choice is not None and not self.choice:
             raise ValueError("a choice needs at least one value")
+        if self.uniform is not None and self.uniform[0] > self.uniform[1]:
+            raise ValueError("uniform takes the lower end first")
+        numbers = (
+            self.constant,
+            *(self.uniform or ()),
+            self.exponential,
+            *(self.lognormal or ()),
+            *(self.choice or ()),
+        )
+        if not all(math.isfinite(n) for n in (*numbers, *(self.weights or ())) if n is not None):
+            raise ValueError("numbers must be finite")
 
     def least(self) -> float:
         """The smallest value it can give."""
         if self.constant is not None:
             return self.constant
+        return min(self.uniform or self.choice or (0.0,))
+
+    def most(self) -> float:
+        """The largest value it can give."""
+        if self.constant is not None:
+            return self.constant
+        return max(self.uniform or self.choice or (math.inf,))
+
+    def mean(self) -> float:
+        """The mean of what it gives."""
+        if self.choice is not None:
+            weights = self.weights or (1.0,) * len(self.choice)
+            return math.fsum(c * w for c, w in zip(self.choice, weights, strict=True)) / math.fsum(weights)
         if self.uniform is not None:
-            return min(self.uniform)
-        return min(self.choice) if self.choice is not None else 0.0
+            return sum(self.uniform) / 2.0
+        if self.lognormal is not None:
+            return self.lognormal[0]
+        return self.exponential if self.exponential is not None else float(self.constant or 0.0)
 
 
 Number = float | Draw
+
+
+def mean_of(number: Number) -> float:
+    """The mean of a number that may be a draw."""
+    return number.mean() if isinstance(number, Draw) else number
 
 
 def _above_zero(**numbers: Number) -> None:
@@ -119,7 +151,7 @@ class Source(Sourced):
     sla: str
     deadline_ms: Number
     min_accuracy: Number
-    share: float = 1.0  # of the workload's rate
+    share: float = 1.0  # of the workload's rate; a trace has its own
     arrivals: Arrivals = Arrivals(assumed=True)
     length_s: Number | None = None
     rate_qps: Number = 1.0
@@ -138,6 +170,11 @@ class Source(Sourced):
         if self.length_s is not None:
             _above_zero(length_s=self.length_s)
         _weights(self.sites)
+        accuracy = self.min_accuracy
+        for end in (accuracy.least(), accuracy.most()) if isinstance(accuracy, Draw) else (accuracy,):
+            share(min_accuracy=end)
+        if self.arrivals.process == "trace" and (self.length_s is not None or self.phases):
+            raise ValueError("length_s and phases have no effect on a trace: its streams are its column 'stream'")
         if list(self.phases) != sorted(self.phases, key=lambda p: p.at_s):
             raise ValueError("phases must be in order of at_s")
 
@@ -156,8 +193,14 @@ class Workload(Sourced):
         positive(rate_per_min=self.rate_per_min, duration_s=self.duration_s)
         if not self.sources or not self.sites:
             raise ValueError("a workload needs at least one source and one site")
-        if not sum(s.share for s in self.sources.values()) > 0:
+        drawn = [s for s in self.sources.values() if s.arrivals.process != "trace"]
+        if drawn and not sum(s.share for s in drawn) > 0:
             raise ValueError("the sources' shares must not all be 0")
+
+    def arrivals_per_ms(self, source: Source) -> float:
+        """The source's part of the rate, before phases and bursts; traces take no part."""
+        drawn = math.fsum(s.share for s in self.sources.values() if s.arrivals.process != "trace")
+        return self.rate_per_min / 60e3 * source.share / drawn
 
     @property
     def tenants(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -18,7 +19,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
-from fairlead.domain.errors import PolicyError
+from fairlead.domain.errors import PolicyError, UserError, one_line
 from fairlead.domain.scenario import Scenario
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
 
@@ -120,6 +121,8 @@ def compare(
         result.interrupted = "interrupted"
     except BrokenProcessPool:
         result.interrupted = "a worker process was killed (out of memory? try fewer --jobs)"
+    except (MemoryError, OSError, UserError) as error:
+        result.interrupted = f"stopped by {one_line(error)}"
     return result
 
 
@@ -140,14 +143,19 @@ def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) ->
     with ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=multiprocessing.get_context("spawn")) as pool:
         with _deaf_children():
             waiting: set[Future[Any]] = {pool.submit(run_piece, p) for p in islice(left, 2 * jobs)}
-        while waiting:
-            done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-            if interrupted.is_set():
-                waiting = {f for f in waiting if not f.cancel()}
-            else:
-                waiting |= {pool.submit(run_piece, p) for p in islice(left, len(done))}
-            for future in done:
-                yield future.result()
+        try:
+            while waiting:
+                done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+                if interrupted.is_set():
+                    waiting = {f for f in waiting if not f.cancel()}
+                else:
+                    waiting |= {pool.submit(run_piece, p) for p in islice(left, len(done))}
+                for future in done:
+                    yield future.result()
+        except KeyboardInterrupt:  # the second Ctrl-C: what is under way is dropped
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            raise
     if interrupted.is_set():
         raise KeyboardInterrupt
 
@@ -164,6 +172,7 @@ def _noted_interrupts() -> Iterator[threading.Event]:
     def note(number: int, frame: FrameType | None) -> None:
         noted.set()
         signal.signal(signal.SIGINT, before)
+        print("\nfinishing what is under way; Ctrl-C again drops it", file=sys.stderr)
 
     signal.signal(signal.SIGINT, note)
     try:

@@ -1,4 +1,4 @@
-"""Means with confidence intervals, paired differences, and fairness."""
+"""Means with confidence intervals, paired differences, fairness: arithmetic that experiments and reports call."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from functools import cache
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds and the half width of its 95 % confidence interval (NaN with fewer than two seeds)."""
+    """A mean over `n` seeds and the half width of its 95 % confidence interval (NaN with fewer than two seeds)."""
 
     mean: float
     ci95: float
+    n: int
 
     @property
     def low(self) -> float:
@@ -37,12 +38,12 @@ def estimate(values: Sequence[float]) -> Estimate:
     """Mean and Student-t interval of independent values. Values that are undefined (NaN) are left out."""
     kept = [v for v in values if not math.isnan(v)]
     if not kept:
-        return Estimate(math.nan, math.nan)
+        return Estimate(math.nan, math.nan, 0)
     n, mean = len(kept), math.fsum(kept) / len(kept)
     if n < 2:
-        return Estimate(mean, math.nan)
+        return Estimate(mean, math.nan, 1)
     variance = math.fsum((v - mean) ** 2 for v in kept) / (n - 1)
-    return Estimate(mean, _t_quantile(n - 1) * math.sqrt(variance / n))
+    return Estimate(mean, _t_quantile(n - 1) * math.sqrt(variance / n), n)
 
 
 def paired_difference(values: Sequence[float], base: Sequence[float]) -> Estimate:

@@ -51,7 +51,11 @@ class Policy:
     @cached_property
     def hash(self) -> str:
         """Identifies the code that decided, for the decision log."""
-        return hashlib.sha256(inspect.getsource(self.function).encode()).hexdigest()[:12]
+        try:
+            code = inspect.getsource(self.function).encode()
+        except (OSError, TypeError):  # typed at a prompt
+            code = self.function.__code__.co_code
+        return hashlib.sha256(code).hexdigest()[:12]
 
 
 def policy(name: str, *, source: str = "", kind: Kind = "compiled") -> Callable[[Callable[..., int]], Policy]:

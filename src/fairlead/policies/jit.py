@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,18 +34,22 @@ def _cache_dir() -> Path:
     package = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(numba.__version__.encode())
     for room in _COMPILED_ROOMS:
-        for path in sorted(p for p in (package / room).rglob("*.py") if "reference" not in p.parts):
-            digest.update(path.relative_to(package).as_posix().encode())
-            digest.update(path.read_bytes())
+        for path in sorted((package / room).rglob("*.py")):
+            name = path.relative_to(package).as_posix()
+            if not name.startswith("sim/reference/"):  # never compiled
+                digest.update(name.encode() + path.read_bytes())
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlead"
     folder = home / f"compiled-{digest.hexdigest()[:16]}"
-    if not folder.exists():
-        _forget_old(home)
+    with suppress(OSError):  # read-only or shared with others: the cache then is as it is
+        if folder.exists():
+            os.utime(folder)
+        else:
+            _forget_old(home)
     return folder
 
 
 def _forget_old(home: Path) -> None:
-    """Remove all but the newest caches of other versions."""
+    """Remove all but the last used caches of other versions."""
     old = sorted(home.glob("compiled-*"), key=lambda p: p.stat().st_mtime, reverse=True)
     for folder in old[_KEPT_VERSIONS - 1 :]:
         shutil.rmtree(folder, ignore_errors=True)

@@ -24,6 +24,12 @@ QUALITY: Final = 7  # how hard a request is
 NETWORK: Final = 8  # delay of a request on a link; k names the leg of its journey
 POLICY: Final = 9  # the policy's own draw
 
+# Legs of a request's journey: the k of its NETWORK draws. A leg is travelled once, so the draw needs no node.
+UP: Final = 0
+DOWN: Final = 1
+SECOND_UP: Final = 2
+SECOND_DOWN: Final = 3
+
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -20,7 +20,7 @@ import yaml
 from fairlead.domain.errors import UserError, nearest
 from fairlead.domain.scenario import Scenario, check
 from fairlead.scenarios.traces import read_trace
-from fairlead.scenarios.yaml_lines import DataPath, Lines, merge, read_yaml
+from fairlead.scenarios.yaml_lines import DataPath, Lines, Loader, merge, read_yaml
 
 _FOLDER = Path(__file__).parent
 _UNITS = {
@@ -48,8 +48,8 @@ def load(name: str, overrides: Sequence[str] = ()) -> Scenario:
     data, lines = _read(_find(name), ())
     for override in overrides:
         _override(data, lines, override)
-    scenario = _validate(_with_names(data), lines)
-    for path, problem in check(scenario):
+    scenario = _validate(_with_names(data, lines), lines)
+    for path, problem in check(scenario):  # the first of them
         raise UserError(f"{_where(lines, path)}: {_dotted(path)}: {problem}")
     for source in scenario.workload.sources.values():
         if source.arrivals.file:
@@ -67,7 +67,7 @@ def _find(name: str) -> Path:
 
 def _read(path: Path, seen: tuple[Path, ...]) -> tuple[dict[str, Any], Lines]:
     """The file's data merged over what it extends."""
-    if path in seen:
+    if path.resolve() in seen:
         raise UserError(f"{path}: extends itself")
     data, lines = read_yaml(path)
     if not isinstance(data, dict):
@@ -77,9 +77,13 @@ def _read(path: Path, seen: tuple[Path, ...]) -> tuple[dict[str, Any], Lines]:
         if isinstance(arrivals, dict) and isinstance(arrivals.get("file"), str):
             arrivals["file"] = str(path.parent / arrivals["file"])
     bases = data.pop("extends", [])
-    for base in reversed([bases] if isinstance(bases, str) else bases):
-        base_path = path.parent / f"{base}.yaml"
-        base_data, base_lines = _read(base_path if base_path.exists() else _find(base), (*seen, path))
+    bases = [bases] if isinstance(bases, str) else bases
+    if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
+        raise UserError(f"{lines[('extends',)]}: extends: expected the name of a scenario, got {bases!r}")
+    for base in reversed(bases):
+        beside = path.parent / f"{base}.yaml"
+        mine = beside.exists() and beside.resolve() != path.resolve()
+        base_data, base_lines = _read(beside if mine else _find(base), (*seen, path.resolve()))
         base_data.pop("title", None)
         data, lines = merge(base_data, base_lines, data, lines)
     if not seen:
@@ -110,7 +114,7 @@ def _override(data: dict[str, Any], lines: Lines, override: str) -> None:
     elif not isinstance(place, dict):
         raise UserError(f"--set {override}: {_dotted(tuple(parents))} has no fields")
     try:
-        place[last] = yaml.safe_load(text)
+        place[last] = yaml.load(text, Loader)
     except yaml.YAMLError as error:
         raise UserError(f"--set {override}: {text!r} is not a value: {str(error).splitlines()[0]}") from error
     real: DataPath = tuple(int(p) if isinstance(p, str) and p.isdigit() else p for p in path)
@@ -147,21 +151,23 @@ def _step(place: Any, part: str | int, override: str, path: DataPath) -> Any:
 # ---- validation
 
 
-def _with_names(data: dict[str, Any]) -> dict[str, Any]:
+def _with_names(data: dict[str, Any], lines: Lines) -> dict[str, Any]:
     """Names move from keys into the nouns; `from` becomes `from_`, which Python allows."""
     data = copy.deepcopy(data)
 
-    def name(section: Any) -> None:
-        if isinstance(section, dict):
-            for key, value in section.items():
-                if isinstance(value, dict):
-                    value.setdefault("name", key)
+    def name(section: Any, *path: str) -> None:
+        for key, value in section.items() if isinstance(section, dict) else ():
+            if isinstance(value, dict) and "name" in value:
+                where = _where(lines, (*path, key, "name"))
+                raise UserError(f"{where}: {_dotted((*path, key, 'name'))}: its name is its key, {key!r}")
+            if isinstance(value, dict):
+                value["name"] = key
 
     for key in ("devices", "nodes", "models"):
-        name(data.get(key))
-    for model in data["models"].values() if isinstance(data.get("models"), dict) else ():
-        name(model.get("variants") if isinstance(model, dict) else None)
-    name(data["workload"].get("sources") if isinstance(data.get("workload"), dict) else None)
+        name(data.get(key), key)
+    for key, model in data["models"].items() if isinstance(data.get("models"), dict) else ():
+        name(model.get("variants") if isinstance(model, dict) else None, "models", key, "variants")
+    name(data["workload"].get("sources") if isinstance(data.get("workload"), dict) else None, "workload", "sources")
     for key in ("links", "link_changes"):
         for item in data[key] if isinstance(data.get(key), list) else ():
             if isinstance(item, dict) and "from" in item:

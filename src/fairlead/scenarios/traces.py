@@ -47,11 +47,14 @@ def read_trace(file: str, duration_s: float, sites: Sequence[str]) -> Trace:
     if time_s[0] < 0:
         raise UserError(f"{file}:2: time_s must be 0 or above, got {time_s[0]:g}")
     for column, values in numbers.items():
-        wrong = np.flatnonzero(values < 0) if column == "min_accuracy" else np.flatnonzero(values <= 0)
+        accuracy = column == "min_accuracy"
+        wrong = np.flatnonzero((values < 0) | (values > 1)) if accuracy else np.flatnonzero(values <= 0)
         if len(wrong):
-            bound = "0 or above" if column == "min_accuracy" else "above 0"
+            bound = "in 0..1" if accuracy else "above 0"
             raise UserError(f"{file}:{int(wrong[0]) + 2}: {column} must be {bound}, got {values[wrong[0]]:g}")
     kept = int(np.searchsorted(time_s, duration_s))
+    if kept == 0:
+        raise UserError(f"{file}: its first row is at {time_s[0]:g} s, the workload ends at {duration_s:g} s")
     site = _sites(file, table["site"], sites)[:kept] if "site" in table else None
     stream = np.array([str(s) for s in table["stream"]])[:kept] if "stream" in table else None
     return Trace(time_s[:kept], {c: v[:kept] for c, v in numbers.items()}, stream, site)

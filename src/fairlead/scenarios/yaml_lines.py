@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,16 @@ from fairlead.domain.errors import UserError
 
 DataPath = tuple[str | int, ...]
 Lines = dict[DataPath, str]  # 'file:line'
+_DEEPEST = 20
+
+
+class Loader(yaml.SafeLoader):
+    """YAML 1.2's floats: 1e3 is a number."""
+
+
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
 
 
 def read_yaml(path: Path) -> tuple[Any, Lines]:
@@ -21,7 +32,7 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
         raise UserError(f"{path}: can't read it: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text file: {error.reason} at byte {error.start}") from error
-    loader = yaml.SafeLoader(text)
+    loader = Loader(text)
     try:
         root = loader.get_single_node()
         lines: Lines = {(): str(path)}
@@ -35,8 +46,10 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
         loader.dispose()
 
 
-def _plain(loader: yaml.SafeLoader, node: yaml.Node, path: DataPath, file: Path, lines: Lines) -> Any:
+def _plain(loader: Loader, node: yaml.Node, path: DataPath, file: Path, lines: Lines) -> Any:
     lines.setdefault(path, f"{file}:{node.start_mark.line + 1}")
+    if len(path) > _DEEPEST:
+        raise UserError(f"{lines[path]}: more than {_DEEPEST} levels deep (an alias that contains itself?)")
     if isinstance(node, yaml.MappingNode):
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -54,16 +67,16 @@ def _plain(loader: yaml.SafeLoader, node: yaml.Node, path: DataPath, file: Path,
 
 def merge(base: Any, base_lines: Lines, data: Any, lines: Lines) -> tuple[Any, Lines]:
     """`data` over `base`: maps merge key by key, everything else is replaced."""
-    merged, where = _merge(base, data, ()), dict(base_lines)
+    merged, where = _merge(base, data), dict(base_lines)
     for path in _replaced(base, data, ()):
         where = {p: line for p, line in where.items() if p[: len(path)] != path}
     return merged, where | lines
 
 
-def _merge(base: Any, data: Any, path: DataPath) -> Any:
+def _merge(base: Any, data: Any) -> Any:
     if not (isinstance(base, dict) and isinstance(data, dict)):
         return data
-    return base | {k: _merge(base[k], v, (*path, k)) if k in base else v for k, v in data.items()}
+    return base | {k: _merge(base[k], v) if k in base else v for k, v in data.items()}
 
 
 def _replaced(base: Any, data: Any, path: DataPath) -> list[DataPath]:

@@ -9,19 +9,13 @@ import numpy as np
 from fairlead.domain.outcomes import Outcome
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.nominal import completion_ms
-from fairlead.policies.randomness import NETWORK, normal
+from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
 from fairlead.sim.serving.booking import book, fill
 from fairlead.sim.serving.calendar import push
 
 _SUCCESS: Final = np.uint8(Outcome.SUCCESS)
 _LATE: Final = np.uint8(Outcome.LATE)
 _INACCURATE: Final = np.uint8(Outcome.INACCURATE)
-
-# Legs of a request's journey, each with a draw of its own. A leg is travelled once, so the draw needs no node.
-UP: Final = 0
-DOWN: Final = 1
-SECOND_UP: Final = 2
-SECOND_DOWN: Final = 3
 
 
 @inlined

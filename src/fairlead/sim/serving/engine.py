@@ -173,7 +173,7 @@ def advance(plan: Any, world: Any, decide: Any, stops: int) -> int:
         join_ms = world.heap[0].at_ms if clock.joining > 0 else np.inf
         station_ms = world.times[world.tree[1]]
         next_ms = min(min(arrival_ms, join_ms), station_ms)
-        if next_ms == np.inf and clock.now_ms >= plan.rules[0].duration_ms:
+        if next_ms == np.inf and (clock.now_ms >= plan.rules[0].duration_ms or clock.scheduled_ms == np.inf):
             return DONE
         if station_ms <= next_ms and station_ms <= clock.scheduled_ms:
             clock.now_ms = station_ms

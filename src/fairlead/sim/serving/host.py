@@ -13,7 +13,7 @@ from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.serving.engine import compiled_advance
-from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, FAULT, Plan, World
+from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, DONE, FAULT, Plan, World
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.summary import summarise
 from fairlead.sim.serving.workload import make_workload
@@ -70,8 +70,10 @@ def _run_python(plan: Plan, world: World, policy: Policy) -> None:
 
 
 def _check(world: World, policy: Policy, code: int) -> None:
+    clock = world.clock[0]
+    if code == DONE and clock["finished"] + clock["rejected"] != clock["arrived"]:
+        raise RuntimeError(f"the engine lost requests: {clock}")
     if code == FAULT:
-        clock = world.clock[0]
         n, choice = int(clock["last"] - clock["first"]), int(clock["choice"])
         what = f"of {n} candidates" if not 0 <= choice < n else "which is excluded"
         raise PolicyError(f"policy {policy.name!r} chose index {choice}, {what}, for request {int(clock['request'])}")

@@ -12,7 +12,7 @@ from fairlead.domain.hardware import Device, Node
 from fairlead.domain.models import Deployment, Variant
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.scenario import Scenario
-from fairlead.domain.workload import Draw, Number
+from fairlead.domain.workload import mean_of
 from fairlead.sim.serving.layout import DEPLOYMENT, LINK, LINK_CHANGE, MODEL, RULES, STATION, Plan
 
 Placement = tuple[Deployment, Variant, Node]
@@ -77,9 +77,9 @@ def _deployments(scenario: Scenario, placements: list[Placement]) -> Any:
         row["typical_ms"] = row["base_ms"] + row["per_kb_ms"] * _typical_size_kb(scenario, model)
         row["accuracy"] = variant.accuracy
         row["accuracy_sd"] = variant.accuracy_sd
-        row["weight"] = 1.0 if shared else placed.share / placed.servers
-        row["power_w"] = (device.power_busy_w - device.power_idle_w) * node.count * row["weight"]
-        row["price_per_ms"] = device.price_per_h / 3.6e6 * node.count * row["weight"]
+        row["weight"] = speed / node.count  # a server uses the part of a device that it is as fast as
+        row["power_w"] = (device.power_busy_w - device.power_idle_w) * speed
+        row["price_per_ms"] = device.price_per_h / 3.6e6 * speed
         row["run_mb"] = variant.run_mb if shared else 0.0
         row["servers"] = 1 if shared else placed.servers
         row["batch"] = placed.batching.max if placed.batching else 1
@@ -87,19 +87,6 @@ def _deployments(scenario: Scenario, placements: list[Placement]) -> Any:
         row["batch_wait_ms"] = placed.batching.wait_ms if placed.batching else 0.0
         row["batch_fixed"] = placed.batching.fixed if placed.batching else 0.0
     return block
-
-
-def mean_of(number: Number) -> float:
-    """The mean of a draw."""
-    if not isinstance(number, Draw):
-        return number
-    if number.choice is not None:
-        return float(np.average(number.choice, weights=number.weights))
-    if number.uniform is not None:
-        return sum(number.uniform) / 2.0
-    if number.lognormal is not None:
-        return number.lognormal[0]
-    return number.exponential if number.exponential is not None else float(number.constant or 0.0)
 
 
 def _typical_size_kb(scenario: Scenario, model: str) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import REASON_NAMES, Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.measure.statistics import jain
@@ -20,7 +21,9 @@ def summarise(scenario: Scenario, plan: Plan, world: World) -> dict[str, float]:
     n = int(world.clock[0]["arrived"])  # a world of a batch may be padded behind these
     rows, requests = world.rows[:n], world.requests[:n]
     outcome = rows["outcome"]
-    shares = np.bincount(outcome, minlength=len(Outcome)) / max(n, 1)
+    if n == 0:
+        raise UserError(f"{scenario.name}: no request arrived; a longer duration_s or a higher rate is needed")
+    shares = np.bincount(outcome, minlength=len(Outcome)) / n
     figures = {
         "requests": float(n),
         "success": float(shares[Outcome.SUCCESS]),
@@ -28,9 +31,9 @@ def summarise(scenario: Scenario, plan: Plan, world: World) -> dict[str, float]:
         "inaccurate": float(shares[Outcome.INACCURATE]),
         "rejected": float(shares[Outcome.REJECTED]),
     }
-    reasons = np.bincount(rows["reason"], minlength=256) / max(n, 1)
+    reasons = np.bincount(rows["reason"], minlength=256) / n
     figures |= {f"rejected_{name}": float(reasons[bit]) for bit, name in REASON_NAMES.items()}
-    figures["escalated"] = float(np.count_nonzero(rows["second"] >= 0) / max(n, 1))
+    figures["escalated"] = float(np.count_nonzero(rows["second"] >= 0) / n)
     figures |= _latencies(rows["latency_ms"][outcome != Outcome.REJECTED])
     figures |= _costs(scenario, world, int(np.count_nonzero(outcome == Outcome.SUCCESS)))
     good = (outcome == Outcome.SUCCESS).astype(np.float64)

@@ -17,13 +17,12 @@ from fairlead.domain.workload import Draw, Number, Source
 from fairlead.policies import randomness as rnd
 from fairlead.policies.jit import jit
 from fairlead.scenarios.traces import Trace, read_trace
-from fairlead.sim.serving.delivery import DOWN, UP
 from fairlead.sim.serving.layout import DRAWS, STREAM
 
 _SOURCE_IDS = 1 << 40  # ids of one source's draws start at its index times this
 
 # What a stream draws; the k of its draws.
-_LENGTH, _RATE, _SIZE, _DEADLINE, _ACCURACY, _SITE, _WORK = range(7)
+_LENGTH, _RATE, _SIZE, _DEADLINE, _ACCURACY, _SITE = range(6)
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,8 @@ def make_workload(scenario: Scenario, seed: int) -> Workload:
 def _draw_normals(seed: int, draws: Any) -> None:
     for i in range(len(draws)):
         draws[i].quality = rnd.normal(seed, rnd.QUALITY, i, 0)
-        draws[i].up = rnd.normal(seed, rnd.NETWORK, i, UP)
-        draws[i].down = rnd.normal(seed, rnd.NETWORK, i, DOWN)
+        draws[i].up = rnd.normal(seed, rnd.NETWORK, i, rnd.UP)
+        draws[i].down = rnd.normal(seed, rnd.NETWORK, i, rnd.DOWN)
 
 
 @jit
@@ -112,7 +111,7 @@ def sample(number: Number, uniforms: Any) -> Any:
 def _rate_profile(scenario: Scenario, source: Source, first_id: int, seed: int) -> tuple[Callable[[Any], Any], float]:
     """The source's arrival rate per ms as a function of time in ms, and a bound on it."""
     workload, arrivals = scenario.workload, source.arrivals
-    base = workload.rate_per_min / 60e3 * source.share / sum(s.share for s in workload.sources.values())
+    base = workload.arrivals_per_ms(source)
     starts = np.array([0.0, *(p.at_s * 1000.0 for p in source.phases)])
     factors = np.array([1.0, *(p.rate for p in source.phases)])
     if arrivals.process == "mmpp":
@@ -181,7 +180,8 @@ def _arrival_times(scenario: Scenario, source: Source, first_id: int, seed: int)
 def _initial_streams(scenario: Scenario, source: Source, first_id: int, seed: int) -> int:
     """How many streams are open at the start: Poisson around rate * mean length, so that the run starts in balance.
 
-    Exact for exponential lengths, which have no memory; streams of other lengths start at 0 like any other.
+    Exact for exponential lengths, which have no memory, at a constant rate; streams of other lengths start at 0 like
+    any other.
     """
     if not (isinstance(source.length_s, Draw) and source.length_s.exponential is not None):
         return 0
@@ -280,36 +280,34 @@ def _stream_times(seed: int, first_id: int, starts: Any, ends: Any, rates: Any, 
 
 
 def _trace_requests(scenario: Scenario, index: int, source: Source, seed: int) -> tuple[Any, Any, Any]:
-    """The same for a source whose arrivals are in a file; columns that it lacks are drawn."""
+    """The same for a source whose arrivals are in a file. What it has no column for is drawn, once per stream."""
     trace: Trace = read_trace(source.arrivals.file, scenario.workload.duration_s, scenario.workload.sites)
     first_id, n = index * _SOURCE_IDS, len(trace.time_s)
+    names, stream = (None, np.arange(n)) if trace.stream is None else np.unique(trace.stream, return_inverse=True)
+    times, drawn = trace.time_s * 1000.0, n if names is None else len(names)
+    first = np.full(drawn, np.inf)
+    np.minimum.at(first, stream, times)
+
+    def uniforms(k: int) -> Any:
+        return _uniforms(seed, rnd.STREAM, first_id, k, drawn)
+
     requests = np.zeros(n, REQUEST)
+    requests["now_ms"] = times
     for field, number, k in (
         ("size_kb", source.size_kb, _SIZE),
         ("deadline_ms", source.deadline_ms, _DEADLINE),
         ("min_accuracy", source.min_accuracy, _ACCURACY),
     ):
         given = trace.columns.get(field)
-        drawn = given if given is not None else sample(number, _uniforms(seed, rnd.STREAM, first_id, k, n))
-        requests[field] = drawn
-    times = trace.time_s * 1000.0
-    uniforms = _uniforms(seed, rnd.STREAM, first_id, _SITE, n)
-    requests["site"] = trace.site if trace.site is not None else _site_draws(scenario, source, times, uniforms)
+        requests[field] = sample(number, uniforms(k))[stream] if given is None else given
+    site = trace.site
+    requests["site"] = _site_draws(scenario, source, first, uniforms(_SITE))[stream] if site is None else site
     _label(scenario, index, source, requests)
-    requests["now_ms"] = times
-    if trace.stream is None:
+    if names is None:
         requests["stream"] = -1
         return requests, _work(source, seed, first_id, n), np.empty(0)
-    streams, requests["stream"] = np.unique(trace.stream, return_inverse=True)
-    last = np.zeros(len(streams))
-    np.maximum.at(last, requests["stream"], times)
-    first = np.full(len(streams), np.inf)
-    np.minimum.at(first, requests["stream"], times)
-    sent = np.bincount(requests["stream"], minlength=len(streams))
-    span_s = np.maximum(last - first, 1000.0) / 1000.0
-    requests["rate_qps"] = (sent / span_s)[requests["stream"]]
-    return (
-        requests,
-        _work(source, seed, first_id, n),
-        np.nextafter(last, np.inf),
-    )  # a stream ends after its last request
+    last = np.zeros(drawn)
+    np.maximum.at(last, stream, times)
+    requests["stream"] = stream
+    requests["rate_qps"] = (np.bincount(stream) / (np.maximum(last - first, 1000.0) / 1000.0))[stream]
+    return requests, _work(source, seed, first_id, n), np.nextafter(last, np.inf)  # it ends after its last request
