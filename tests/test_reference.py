@@ -35,7 +35,7 @@ Serving = Literal["queue", "shared"]
 
 CHUNKS, PER_CHUNK = 20, 13
 SAME = ("request", "time_ms", "choice", "node", "variant", "second", "outcome", "reason", "bound")
-# Equal to 1e-9 relative. Times are differences of instants of up to some 1e5 ms: below that they have an absolute floor.
+# Equal to 1e-9 relative; times, being differences of instants of up to some 1e5 ms, have an absolute floor.
 CLOSE = {"net_ms": 1e-9, "queue_ms": 1e-9, "service_ms": 1e-9, "latency_ms": 1e-9}
 CLOSE |= {"accuracy": 0.0, "energy_mj": 1e-9, "price": 1e-18}
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairlead.domain.models import Latency
+from fairlead.domain.hardware import Node
+from fairlead.domain.models import Deployment, Latency, Variant
 from fairlead.domain.scenario import Scenario
 from fairlead.domain.workload import Draw
 from fairlead.policies.interface import registry
@@ -53,10 +54,13 @@ def show(name: str, overrides: list[str]) -> int:
     s = load(name, overrides)
     out = console()
     out.print(f"[bold]{escape(s.name)}[/bold]: {escape(s.title)}\n")
-    for table in (_nodes(s), _variants(s), _sources(s), _links(s)):
+    w, rules = s.workload, s.rules
+    out.print(
+        f"[bold]workload[/bold]: {w.rate_per_min:g} arrivals a minute for {w.duration_s:g} s at {', '.join(w.sites)}\n"
+    )
+    for table in (_devices(s), _nodes(s), _variants(s), _sources(s), _links(s)):
         out.print(table)
         out.print()
-    rules = s.rules
     out.print(
         f"[bold]rules[/bold]: dispatch per {rules.dispatch}; admits by {', '.join(rules.admit) or 'capacity only'}; "
         f"second inference {f'from the {rules.offload_from}' if rules.second_inference else 'off'}; "
@@ -76,28 +80,40 @@ def _table(*columns: str) -> Table:
     return table
 
 
+def _devices(s: Scenario) -> Table:
+    table = _table("device", "TOPS", "MB", "W idle-busy", "price / h busy", "degradation when shared")
+    for d in s.devices.values():
+        power = f"{d.power_idle_w:g}-{d.power_busy_w:g}"
+        how = d.degradation
+        form = "" if how is None else f"rho {how.rho:g}" if how.rho is not None else "curve" if how.curve else "matrix"
+        table.add_row(d.name, f"{d.compute_tops:g}", f"{d.memory_mb:g}", power, f"{d.price_per_h:g}", form)
+    return table
+
+
+def _deployed(d: Deployment, v: Variant, node: Node) -> str:
+    parts = [f"{d.share:g}", f"{d.servers}"] if node.serving == "queue" else []
+    parts += [f"at most {d.queue_limit} in flight"] if d.queue_limit is not None else []
+    parts += [f"batches of {d.batching.max} within {d.batching.wait_ms:g} ms"] if d.batching else []
+    return f"{v.name} ({', '.join(parts)})" if parts else v.name
+
+
 def _nodes(s: Scenario) -> Table:
-    table = _table("node", "device", "serving", "cluster", "MB", "W idle-busy", "variants (share, servers)")
+    table = _table("node", "devices", "serving", "cluster", "region", "certificates", "variants (share, servers)")
     placements = s.placements()
     for node in s.nodes.values():
-        device = s.devices[node.device]
-        here = [
-            f"{v.name} ({d.share:g}, {d.servers})" if node.serving == "queue" else v.name
-            for d, v, n in placements
-            if n is node
-        ]
-        power = f"{device.power_idle_w * node.count:g}-{device.power_busy_w * node.count:g}"
-        memory, devices = f"{device.memory_mb * node.count:g}", f"{node.count} x {node.device}"
-        table.add_row(node.name, devices, node.serving, node.cluster, memory, power, ", ".join(here))
+        here = ", ".join(_deployed(d, v, n) for d, v, n in placements if n is node)
+        devices, papers = f"{node.count} x {node.device}", ", ".join(node.certificates)
+        table.add_row(node.name, devices, node.serving, node.cluster, node.region, papers, here)
     return table
 
 
 def _variants(s: Scenario) -> Table:
-    table = _table("model", "variant", "accuracy", "alone on a device, ms")
+    table = _table("model", "variant", "accuracy", "MB (per request)", "alone on a device, ms")
     for name, (model, v) in s.variants().items():
         deviation = f" sd {v.accuracy_sd:g}" if v.accuracy_sd else ""
         times = ", ".join(f"{device} {_latency(t)}" for device, t in v.latency.items())
-        table.add_row(model.name, name, f"{v.accuracy:g}{deviation}", times)
+        memory = f"{v.memory_mb:g}{f' ({v.run_mb:g})' if v.run_mb else ''}"
+        table.add_row(model.name, name, f"{v.accuracy:g}{deviation}", memory, times)
     return table
 
 
@@ -107,14 +123,14 @@ def _latency(t: Latency) -> str:
 
 
 def _sources(s: Scenario) -> Table:
-    columns = "source,model,tenant,SLA,share,arrivals,length s,rate qps,deadline ms,accuracy >=,kB"
+    columns = "source,model,tenant,SLA,share,arrivals,length s,rate qps,deadline ms,accuracy >=,kB,work"
     table = _table(*columns.split(","))
     for source in s.workload.sources.values():
-        process = source.arrivals.process + (f" ({len(source.phases)} phases)" if source.phases else "")
+        process = " ".join([source.arrivals.process, *(f"x{p.rate:g} from {p.at_s:g} s" for p in source.phases)])
         table.add_row(
             source.name, source.model, source.tenant, source.sla, f"{source.share:g}", process,
             "-" if source.length_s is None else _draw(source.length_s), _draw(source.rate_qps),
-            _draw(source.deadline_ms), _draw(source.min_accuracy), _draw(source.size_kb),
+            _draw(source.deadline_ms), _draw(source.min_accuracy), _draw(source.size_kb), _draw(source.work),
         )  # fmt: skip
     return table
 

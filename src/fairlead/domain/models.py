@@ -1,4 +1,7 @@
-"""Models, their variants, and where variants are deployed: the nouns of what can run."""
+"""Models, their variants, and where variants are deployed: the nouns of what can run.
+
+Frozen, checked when made; whether a deployment fits its node is asked in `scenario`, where both are known.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Runs a policy in a world: compiled policies inside the engine's loop, plain Python ones at its stops."""
+"""Runs a policy in a world: compiled policies inside the engine's loop, plain Python ones at its stops.
+
+`simulate` is the short way for users; `experiments` calls `run` on worlds that it reuses. Policies get no way to change
+the world, and whatever they do wrong becomes a PolicyError that names them.
+"""
 
 from __future__ import annotations
 

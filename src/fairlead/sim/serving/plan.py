@@ -1,4 +1,7 @@
-"""Scenario to arrays: the one place where the nouns become a `Plan`."""
+"""Scenario to arrays: the one place where the nouns become a `Plan`.
+
+Called once per scenario by whoever runs worlds (`host`, `experiments`); expects a scenario that `check` found sound.
+"""
 
 from __future__ import annotations
 

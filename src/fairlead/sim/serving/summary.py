@@ -1,4 +1,7 @@
-"""What a finished world is boiled down to: one flat map of figures. Units in the names; shares of all requests."""
+"""What a finished world is boiled down to: one flat map of figures. Units in the names; shares of all requests.
+
+Called by `host` and `experiments` when a run is over; the figures' names are those of result files and reports.
+"""
 
 from __future__ import annotations
 

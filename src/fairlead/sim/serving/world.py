@@ -1,4 +1,7 @@
-"""Allocates worlds: the mutable arrays of one run, or of many at once with a leading axis."""
+"""Allocates worlds: the mutable arrays of one run, or of many at once with a leading axis.
+
+`reset` puts a world back to time 0 in place, so that many policies or episodes share one allocation.
+"""
 
 from __future__ import annotations
 
