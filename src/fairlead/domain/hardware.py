@@ -1,6 +1,6 @@
 """Devices, nodes and the links to them: the nouns of where work can run.
 
-Frozen, checked when made; read by the loader, the simulator and, to come, the detector. No arithmetic of the world here.
+Frozen, checked when made; read by the loader and the simulator. No arithmetic of the world here.
 """
 
 from __future__ import annotations

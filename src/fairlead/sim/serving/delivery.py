@@ -1,6 +1,6 @@
 """From an answer to an outcome: the way back, the second inference in the cloud, and the books of the window.
 
-Called by `stations` when a service ends; sends on through `booking` and `calendar`. Decides nothing that a policy should.
+Called by `stations` when a service ends; sends on through `booking` and `calendar`. Makes no decision of a policy.
 """
 
 from __future__ import annotations
