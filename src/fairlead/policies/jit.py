@@ -83,6 +83,10 @@ def inlined(function: F) -> F:
 
 
 def typed_kernel(function: F, *arguments: Any) -> F:
-    """A kernel compiled at once for these argument types."""
-    compiled: F = _njit(arguments, cache=True, **_KERNEL)(function)
-    return compiled
+    """A kernel compiled at once for these argument types, which it must be given exactly.
+
+    It is the bare entry point: looking at the types of a world's arrays would cost ten times the call.
+    """
+    compiled = _njit(arguments, cache=True, **_KERNEL)(function)
+    entry: F = next(iter(compiled.overloads.values())).entry_point
+    return entry
