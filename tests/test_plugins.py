@@ -83,7 +83,7 @@ def test_the_policies_of_the_example_are_compared(example, tmp_path):
     for name in names.split(","):
         assert name in result.stdout
         assert 0.0 < figures(file, name)["figures"]["success"]["mean"] <= 1.0
-        assert len(figures(file, name)["success_by_seed"]) == 2
+        assert len(figures(file, name)["by_seed"]["success"]) == 2
 
 
 @pytest.mark.slow
