@@ -144,6 +144,46 @@ def kept(process: subprocess.Popen[str], out: Path, exit_code: int, why: str) ->
     return seeds
 
 
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+
+
+def alive(pid: int) -> bool:
+    """Whether it still runs; one that has ended and is not yet fetched by its parent does not."""
+    state = Path(f"/proc/{pid}/stat")
+    return state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_sigterm_does_the_same_and_leaves_no_worker_behind(tmp_path: Path) -> None:
+    process = started(tmp_path / "out.json", "2", finished=3)
+    workers = workers_of(process)
+    process.terminate()
+    assert 3 <= kept(process, tmp_path / "out.json", 130, "interrupted") < SEEDS
+    assert len(workers) == 2
+    assert not any(alive(worker) for worker in workers)
+
+
+def test_json_can_go_to_standard_output() -> None:
+    done = fairlead("compare", "ecsrl", "--set", "duration_s=5", "--policies", "closest", "--seeds", "2", "--json", "-")
+    assert json.loads(done.stdout)["scenarios"]["ecsrl"]["best"] == "closest"
+    assert "2 paired seeds" in done.stderr
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 120])
+def test_numbers_are_never_cut_whatever_the_terminal(columns: int) -> None:
+    policies = "closest,random-proportional-latency"
+    question = ["compare", "ecsrl", "--set", "duration_s=5", "--policies", policies, "--seeds", "2"]
+    environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": str(columns), "NO_COLOR": "1"}
+    code = "import sys; sys.stdout.isatty = lambda: True; import fairlead.cli.main as m; sys.exit(m.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, *question]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+    assert "…" not in plain
+    assert "no room here for: " in plain
+    assert re.search(r"random-proportional-latency +│ +\d+\.\d\d ±\d+\.\d\d +│", plain)
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_keeps_the_finished_runs_and_says_so(tmp_path: Path, jobs: str) -> None:
     process = started(tmp_path / "out.json", jobs, finished=1)
@@ -153,8 +193,6 @@ def test_ctrl_c_keeps_the_finished_runs_and_says_so(tmp_path: Path, jobs: str) -
 
 def test_a_killed_worker_costs_no_finished_run(tmp_path: Path) -> None:
     process = started(tmp_path / "out.json", "2", finished=3)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    workers = [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
-    os.kill(workers[0], signal.SIGKILL)
+    os.kill(workers_of(process)[0], signal.SIGKILL)
     why = "a worker process was killed (out of memory? try fewer --jobs)"
     assert 3 <= kept(process, tmp_path / "out.json", 1, why) < SEEDS

@@ -227,6 +227,12 @@ def clears_the_bits(request, candidates, excluded, u):
     return 0
 
 
+@policy("misspells")
+def misspells(request, candidates, excluded, u):
+    """A field that candidates don't have."""
+    return 0 if candidates[0].acuracy > 0.5 else 1
+
+
 @policy("closest", kind="python")
 def taken(request, candidates, excluded, u):
     """A name that Fairlead has."""
@@ -252,6 +258,7 @@ exits = broken_policies:exits
 huge = broken_policies:huge
 half = broken_policies:half
 clears-the-bits = broken_policies:clears_the_bits
+misspells = broken_policies:misspells
 does-not-import = broken_import:anything
 not-there = broken_policies:nobody
 undecorated = broken_policies:undecorated
@@ -260,7 +267,7 @@ taken = broken_policies:taken
 
 # What each is reported for. The candidates are 4 in this scenario, and some are out of memory now and then.
 FAILING = {
-    "raises-in-python": "failed: RuntimeError: the cable is cut (",
+    "raises-in-python": "failed: RuntimeError: the cable is cut at ",
     "raises-compiled": "failed: ValueError: the cable is cut (",
     "past-the-end-in-python": "chose index 4, of 4 candidates, for request 0 (",
     "past-the-end-compiled": "chose index 4, of 4 candidates, for request 0 (",
@@ -268,11 +275,12 @@ FAILING = {
     "nothing": "failed: TypeError: ",
     "takes-excluded-in-python": ", which is excluded, for request ",
     "takes-excluded-compiled": ", which is excluded, for request ",
-    "does-not-compile": "failed: ",
-    "exits": "failed: SystemExit: 0 (",
+    "does-not-compile": "does not compile: ",
+    "exits": "failed: SystemExit: 0 at ",
     "huge": "chose index 9223372036854775807, of 4 candidates, for request 0 (",
-    "half": "failed: TypeError: 'float' object cannot be interpreted as an integer (",
-    "clears-the-bits": "failed: TypingError: ",
+    "half": "failed: TypeError: 'float' object cannot be interpreted as an integer at ",
+    "clears-the-bits": "does not compile: TypingError: ",
+    "misspells": "does not compile: KeyError: 'acuracy' (did you mean 'accuracy'?) (",
 }
 
 # Entry point -> what is quoted in its line, and the line's end.

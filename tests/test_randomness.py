@@ -113,7 +113,10 @@ def test_different_keys_give_different_draws():
 
 
 def test_every_purpose_has_a_number_of_its_own():
-    purposes = {name: value for name, value in vars(randomness).items() if name.isupper() and isinstance(value, int)}
+    numbers = {name: value for name, value in vars(randomness).items() if name.isupper() and isinstance(value, int)}
+    legs = {name for name in numbers if name.endswith(("UP", "DOWN"))}
+    assert sorted(numbers[name] for name in legs) == [0, 1, 2, 3]
+    purposes = {name: value for name, value in numbers.items() if name not in legs}
     assert len(purposes) >= 9
     assert len(set(purposes.values())) == len(purposes)
 

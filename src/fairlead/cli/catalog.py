@@ -17,9 +17,10 @@ from fairlead.policies.interface import registry
 from fairlead.scenarios.loader import available, load
 
 
-def console() -> Console:
-    """Standard output; wide enough for tables when it is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+def console(stderr: bool = False) -> Console:
+    """Standard output (or error); wide enough for tables when it is not a terminal."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(width=None if stream.isatty() else 200, highlight=False, stderr=stderr)
 
 
 def warn_broken() -> None:
@@ -55,9 +56,9 @@ def show(name: str, overrides: list[str]) -> int:
     out = console()
     out.print(f"[bold]{escape(s.name)}[/bold]: {escape(s.title)}\n")
     w, rules = s.workload, s.rules
-    out.print(
-        f"[bold]workload[/bold]: {w.rate_per_min:g} arrivals a minute for {w.duration_s:g} s at {', '.join(w.sites)}\n"
-    )
+    drawn = any(x.arrivals.process != "trace" for x in w.sources.values())
+    rate = f"{w.rate_per_min:g} arrivals a minute" if drawn else "arrivals of traces"
+    out.print(f"[bold]workload[/bold]: {rate} for {w.duration_s:g} s at {', '.join(w.sites)}\n")
     for table in (_devices(s), _nodes(s), _variants(s), _sources(s), _links(s)):
         out.print(table)
         out.print()
@@ -98,12 +99,12 @@ def _deployed(d: Deployment, v: Variant, node: Node) -> str:
 
 
 def _nodes(s: Scenario) -> Table:
-    table = _table("node", "devices", "serving", "cluster", "region", "certificates", "variants (share, servers)")
+    table = _table("node", "devices", "serving", "cluster", "region", "variants (share, servers)")
     placements = s.placements()
     for node in s.nodes.values():
         here = ", ".join(_deployed(d, v, n) for d, v, n in placements if n is node)
-        devices, papers = f"{node.count} x {node.device}", ", ".join(node.certificates)
-        table.add_row(node.name, devices, node.serving, node.cluster, node.region, papers, here)
+        devices, region = f"{node.count} x {node.device}", ", ".join(filter(None, (node.region, *node.certificates)))
+        table.add_row(node.name, devices, node.serving, node.cluster, region, here)
     return table
 
 

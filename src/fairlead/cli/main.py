@@ -33,11 +33,6 @@ field of the scenario by its path (nodes.dc.count=8, links.0.delay_ms=5, workloa
 """
 
 
-def _cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class _Parser(argparse.ArgumentParser):
     """Raises UserError instead of printing its usage."""
 
@@ -77,13 +72,9 @@ def _parser() -> argparse.ArgumentParser:
         help="change a field of the scenarios",
     )
     compare.add_argument(
-        "--jobs",
-        type=int,
-        default=_cores(),
-        metavar="N",
-        help="processes (default: one per core, here %(default)s)",
+        "--jobs", type=int, metavar="N", help="processes (default: one per core, when there is enough to do)"
     )
-    compare.add_argument("--json", metavar="FILE", help="write all figures there")
+    compare.add_argument("--json", metavar="FILE", help="write all figures there (-: to standard output)")
     commands.add_parser("scenarios", help="list the scenarios that ship")
     commands.add_parser("policies", help="list the policies, third parties' included")
     show = commands.add_parser("show", help="show a scenario and its assumptions")

@@ -24,6 +24,7 @@ from fairlead.domain.scenario import Scenario
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
 
 Figures = dict[str, float]
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -162,29 +163,31 @@ def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) ->
 
 @contextmanager
 def _noted_interrupts() -> Iterator[threading.Event]:
-    """Notes the first Ctrl-C instead of raising it amid locks and compiled code; a second one raises."""
+    """Notes the first Ctrl-C (or SIGTERM) instead of raising it amid locks and compiled code; a second one raises."""
     noted = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield noted
         return
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in _STOPS}
 
     def note(number: int, frame: FrameType | None) -> None:
         noted.set()
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before[signal.SIGINT])
         print("\nfinishing what is under way; Ctrl-C again drops it", file=sys.stderr)
 
-    signal.signal(signal.SIGINT, note)
+    for number in _STOPS:
+        signal.signal(number, note)
     try:
         yield noted
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
     """Processes started in here never see a Ctrl-C: it reaches the whole group, and only the parent acts on it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
     try:
         yield
     finally:

@@ -1,7 +1,8 @@
 """Least energy in time: of those expected to be accurate and in time, the one that takes least energy.
 
 Where none is expected to be both, the least expected completion. The greedy form of ECSRL's objective with the
-deadline as a constraint; energy is what the request itself adds above idle.
+deadline as a constraint; energy is what the request itself adds above idle. Where two take the same (slices of one
+device do: half the speed at half the power), the one that should answer first.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from fairlead.policies.nominal import completion_ms
 
 @policy("least-energy-in-time", source="ECSRL")
 def least_energy_in_time(request: Any, candidates: Any, excluded: Any, u: float) -> int:
-    best, best_energy = -1, np.inf
+    best, best_energy, best_ms = -1, np.inf, np.inf
     fastest, fastest_ms = -1, np.inf
     for c in range(len(candidates)):
         if excluded[c]:
             continue
-        expected_ms = completion_ms(candidates[c])
+        energy, expected_ms = candidates[c].energy_mj, completion_ms(candidates[c])
         if expected_ms < fastest_ms:
             fastest, fastest_ms = c, expected_ms
-        good = expected_ms <= request.deadline_ms and candidates[c].accuracy >= request.min_accuracy
-        if good and candidates[c].energy_mj < best_energy:
-            best, best_energy = c, candidates[c].energy_mj
+        if expected_ms > request.deadline_ms or candidates[c].accuracy < request.min_accuracy:
+            continue
+        if energy < best_energy * (1.0 - 1e-9) or (energy <= best_energy * (1.0 + 1e-9) and expected_ms < best_ms):
+            best, best_energy, best_ms = c, energy, expected_ms
     return best if best >= 0 else fastest

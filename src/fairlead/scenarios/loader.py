@@ -53,7 +53,11 @@ def load(name: str, overrides: Sequence[str] = ()) -> Scenario:
         raise UserError(f"{_where(lines, path)}: {_dotted(path)}: {problem}")
     for source in scenario.workload.sources.values():
         if source.arrivals.file:
-            read_trace(source.arrivals.file, scenario.workload.duration_s, scenario.workload.sites)
+            try:
+                read_trace(source.arrivals.file, scenario.workload.duration_s, scenario.workload.sites)
+            except UserError as error:
+                where = _where(lines, ("workload", "sources", source.name, "arrivals", "file"))
+                raise UserError(f"{error} (named in {where})") from None
     return scenario
 
 
@@ -62,7 +66,7 @@ def _find(name: str) -> Path:
         return available()[name]
     if name.endswith((".yaml", ".yml")):
         return Path(name)
-    raise UserError(f"unknown scenario {name!r}{nearest(name, available())}; a file of your own must end in .yaml")
+    raise UserError(f"unknown scenario {name!r}{nearest(name, available())}; a file of your own ends in .yaml or .yml")
 
 
 def _read(path: Path, seen: tuple[Path, ...]) -> tuple[dict[str, Any], Lines]:
@@ -83,8 +87,9 @@ def _read(path: Path, seen: tuple[Path, ...]) -> tuple[dict[str, Any], Lines]:
     for base in reversed(bases):
         beside = path.parent / f"{base}.yaml"
         mine = beside.exists() and beside.resolve() != path.resolve()
-        base_data, base_lines = _read(beside if mine else _find(base), (*seen, path.resolve()))
-        base_data.pop("title", None)
+        if not mine and base not in available():
+            raise UserError(f"{lines[('extends',)]}: extends: unknown scenario {base!r}{nearest(base, available())}")
+        base_data, base_lines = _read(beside if mine else available()[base], (*seen, path.resolve()))
         data, lines = merge(base_data, base_lines, data, lines)
     if not seen:
         data["name"] = path.stem

@@ -7,13 +7,15 @@ the world, and whatever they do wrong becomes a PolicyError that names them.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+import traceback
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from fairlead.domain.errors import PolicyError, one_line
+from fairlead.domain.errors import PolicyError, nearest, one_line
+from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.randomness import POLICY, uniform
@@ -24,15 +26,17 @@ from fairlead.sim.serving.summary import summarise
 from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
+_FIELDS = [*(REQUEST.names or ()), *(CANDIDATE.names or ())]
+
 
 @dataclass(frozen=True)
 class Run:
     """One finished run."""
 
-    requests: Any  # REQUEST (R,)
-    rows: Any  # DECISION (R,): what became of each
-    windows: Any  # WINDOW (W,)
-    dispatched: Any  # int64 (W, nodes): requests sent to each node in each window
+    requests: Any = field(repr=False)  # REQUEST (R,)
+    rows: Any = field(repr=False)  # DECISION (R,): what became of each
+    windows: Any = field(repr=False)  # WINDOW (W,)
+    dispatched: Any = field(repr=False)  # int64 (W, nodes): requests sent to each node in each window
     figures: dict[str, float]
 
 
@@ -51,8 +55,13 @@ def run(plan: Plan, world: World, policy: Policy) -> None:
         return
     advance = compiled_advance(plan, world)
     try:
-        code = advance(plan, world, policy.compiled, 0)
-    except (Exception, SystemExit) as error:  # whatever the policy's code raises, or why it does not compile
+        pointer = policy.compiled
+    except Exception as error:  # Numba has many ways to say no
+        hint = nearest(str(error.args[0]), _FIELDS) if isinstance(error, KeyError) else ""
+        raise PolicyError(f"policy {policy.name!r} does not compile: {one_line(error)}{hint}") from error
+    try:
+        code = advance(plan, world, pointer, 0)
+    except (Exception, SystemExit) as error:  # whatever the policy's code raises
         raise PolicyError(f"policy {policy.name!r} failed: {one_line(error)}") from error
     _check(world, policy, code)
 
@@ -70,7 +79,9 @@ def _run_python(plan: Plan, world: World, policy: Policy) -> None:
             choice = policy.function(*arguments)
             clock["choice"] = operator.index(choice)
         except (Exception, SystemExit) as error:  # third-party code can raise anything
-            raise PolicyError(f"policy {policy.name!r} failed: {one_line(error)}") from error
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{place.filename}:{place.lineno}"
+            raise PolicyError(f"policy {policy.name!r} failed: {one_line(error)} at {where}") from error
     _check(world, policy, code)
 
 
