@@ -54,7 +54,7 @@ def _print(out: Console, columns: Columns, least_important_first: list[str]) -> 
         del columns[heading]
     table = Table(header_style="bold")
     for i, heading in enumerate(columns):
-        table.add_column(heading, justify="right" if i else "left", no_wrap=True, overflow="ignore")
+        table.add_column(heading, justify="right" if i else "left", no_wrap=True)
     for i, row in enumerate(zip(*columns.values(), strict=True)):
         table.add_row(*map(escape, row), style="" if i else "bold")
     out.print(table)
