@@ -181,7 +181,7 @@ def test_what_goes_wrong_midway_costs_no_finished_run(monkeypatch: pytest.Monkey
     assert result.done_seeds("ecsrl") == [0]
 
 
-# ---- what the shipped scenarios show
+# ---- what the shipped scenarios show, on seeds that had no part in their design
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def shown() -> Comparison:
     seven = [p.name for p in registry()[0].values() if p.source == "ASET" and p.name != "random"]
     assert len(seven) == 7
     scenarios = [load("full-edge", ["rate=40"]), load("latency-minority")]
-    return compare(scenarios, seven, range(8), jobs=2)
+    return compare(scenarios, seven, range(1000, 1012), jobs=2)
 
 
 @pytest.mark.slow
@@ -216,16 +216,16 @@ def test_no_policy_of_the_seven_is_best_everywhere(shown: Comparison) -> None:
 
 @pytest.mark.slow
 def test_no_policy_is_best_throughout_shifting() -> None:
-    """Balancing load leads in the quiet phase, farthest where few latency-sensitive streams are among many relaxed."""
+    """Farthest leads while few sensitive streams are among many relaxed ones, load balancing in the last phase."""
     scenario = load("shifting")
-    leads: dict[int, list[float]] = {0: [], 1: []}
-    for seed in range(10):
+    leads: dict[int, list[float]] = {1: [], 3: []}
+    for seed in range(3000, 3020):
         good = {}
         for policy in ("load-balancing", "farthest"):
             run = simulate(scenario, policy, seed)
-            phase = run.requests["now_ms"] // 150_000
-            good[policy] = [float((run.rows["outcome"][phase == k] == Outcome.SUCCESS).mean()) for k in leads]
+            phase = np.searchsorted([0, 150_000, 450_000, 540_000], run.requests["now_ms"], side="right") - 1
+            good[policy] = {k: float((run.rows["outcome"][phase == k] == Outcome.SUCCESS).mean()) for k in leads}
         for k in leads:
             leads[k].append(good["load-balancing"][k] - good["farthest"][k])
-    assert estimate(leads[0]).low > 0
     assert estimate(leads[1]).high < 0
+    assert estimate(leads[3]).low > 0

@@ -65,7 +65,7 @@ def jit(function: F) -> F:
     return compiled
 
 
-# Reference counting of arrays costs five times the engine's own work (docs/decisions/0003), so kernels do without:
+# Reference counting of arrays costs far more than the engine's own work (docs/decisions/0003), so kernels do without:
 # they may read and write the arrays that they are given, and allocate none.
 _KERNEL = {"nogil": True, "error_model": "numpy", "_nrt": False}
 

@@ -2,7 +2,7 @@
 
 Both are named tuples of structured arrays, so that compiled code takes them as they are and many worlds can share one
 plan. Built by `plan` and `world`; read and written by the kernels. What is only ever an index is
-unsigned, which spares Numba the care for negative ones: a tenth of the engine's time.
+unsigned, which spares Numba the care for negative ones (docs/decisions/0003).
 """
 
 from __future__ import annotations
