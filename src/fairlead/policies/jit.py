@@ -26,7 +26,7 @@ _config: Any = numba.config
 #: Makes a number an array index that is known not to be negative; see `fairlead.sim.serving.layout`.
 index: Any = np.uint32
 
-_COMPILED_ROOMS = ("domain", "policies", "sim")
+_COMPILED_ROOMS = ("domain", "policies", "sim", "experiments/bounds")
 _KEPT_VERSIONS = 3
 
 

@@ -1,0 +1,226 @@
+"""Every way in which a request could still succeed: which stations it would use, from when, until when, for how long.
+
+Made from a plan and a workload with all draws known (work, network, quality), for `prices`. Only what no policy can
+change is counted: a way is left out only when it fails whatever else happens, so the set is never too small.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from fairlead.policies.jit import jit
+from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
+from fairlead.sim.serving.layout import Plan
+from fairlead.sim.serving.workload import Workload
+
+SLACK_MS: Final = 1e-6  # windows are this much longer, so that rounding never cuts off what the engine could do
+
+#: One way to succeed: `work_ms` of one server of a station within release..due.
+WAY: Final = np.dtype(
+    [
+        ("station", np.int32),
+        ("then", np.int32),  # row of the second inference that must follow, -1 when the first is good enough
+        ("release_ms", np.float64),
+        ("due_ms", np.float64),
+        ("work_ms", np.float64),
+    ],
+    align=True,
+)
+
+
+class Ways(NamedTuple):
+    """The ways of all requests: those of request i are `first[start[i] : start[i + 1]]`."""
+
+    start: Any  # int64 (R + 1,)
+    first: Any  # WAY
+    second: Any  # WAY: second inferences, see `then`
+
+
+class Links(NamedTuple):
+    """Each link's states in turn: those of (row, node) are `state[first[row, node] : first[row, node + 1]]`."""
+
+    first: Any  # int64 (rows, N + 1)
+    at_ms: Any  # float64: from when
+    until_ms: Any  # float64: the next state's at_ms
+    state: Any  # LINK
+
+
+def ways_of(plan: Plan, workload: Workload) -> Ways:
+    """All ways of all requests."""
+    links = _timeline(plan)
+    bindable = np.zeros((max(1, len(workload.streams)), len(plan.deployments)), np.bool_)
+    start = np.zeros(len(workload.requests) + 1, np.int64)
+    # Room for the most there could be: what is not used of it is never touched, and so costs no memory.
+    most = int((plan.models["last"] - plan.models["first"]).max())
+    repeats = int(plan.rules["second_inference"][0]) * int(plan.deployments["cloud"].sum())
+    first = np.empty(len(workload.requests) * most * max(1, repeats), WAY)
+    second = np.empty(len(workload.requests) * most * repeats, WAY)
+    n, m = _find(plan, links, workload.requests, workload.draws, workload.seed, bindable, start, first, second)
+    return Ways(start, first[:n], second[:m])
+
+
+def _timeline(plan: Plan) -> Links:
+    rows, nodes = plan.links.shape
+    states: list[list[tuple[float, Any]]] = [[(-np.inf, plan.links[i // nodes, i % nodes])] for i in range(rows * nodes)]
+    for change in plan.changes:
+        states[change["row"] * nodes + change["node"]].append((float(change["at_ms"]), change["link"]))
+    counts = np.array([len(s) for s in states]).reshape(rows, nodes)
+    ends = np.cumsum(counts).reshape(rows, nodes)
+    at_ms = np.array([at for s in states for at, _ in s])
+    until_ms = np.array([at for s in states for at in (*[a for a, _ in s[1:]], np.inf)])
+    return Links(
+        first=np.concatenate([ends[:, :1] - counts[:, :1], ends], axis=1).astype(np.int64),
+        at_ms=at_ms,
+        until_ms=until_ms,
+        state=np.array([link for s in states for _, link in s], plan.links.dtype),
+    )
+
+
+@jit
+def _delay_ms(link: Any, z: float) -> float:
+    return max(0.0, link.net_ms + link.net_sd_ms * z)
+
+
+@jit
+def _state_at(links: Any, row: int, node: int, t_ms: float) -> Any:
+    k = links.first[row, node]
+    while links.until_ms[k] <= t_ms:
+        k += 1
+    return links.state[k]
+
+
+@jit
+def _latest_end(links: Any, row: int, node: int, z: float, earliest_ms: float, deadline_ms: float) -> float:
+    """The latest moment, not before `earliest_ms`, at which an answer can leave and be in time; -inf when none is."""
+    latest_ms = -np.inf
+    for k in range(links.first[row, node], links.first[row, node + 1]):
+        if links.until_ms[k] < earliest_ms or links.at_ms[k] > deadline_ms:
+            continue
+        link = links.state[k]
+        left_ms = deadline_ms - _delay_ms(link, z)
+        end_ms = min(links.until_ms[k], left_ms)
+        if link.up_at_ms > 0.0:  # the answer waits for the link
+            end_ms = links.until_ms[k] if link.up_at_ms <= left_ms else -np.inf
+        if end_ms >= max(earliest_ms, links.at_ms[k]):
+            latest_ms = max(latest_ms, end_ms)
+    return latest_ms
+
+
+@jit
+def _fastest_ms(links: Any, row: int, node: int, z: float, size_kb: float, from_ms: float, to_ms: float) -> float:
+    """The shortest time over the link at any moment from..to; infinite when it is down all the time."""
+    best_ms = np.inf
+    for k in range(links.first[row, node], links.first[row, node + 1]):
+        link = links.state[k]
+        if links.until_ms[k] >= from_ms and links.at_ms[k] <= to_ms and link.up_at_ms == 0.0:
+            best_ms = min(best_ms, _delay_ms(link, z) + size_kb * link.ms_per_kb)
+    return best_ms
+
+
+@jit
+def _back_ms(links: Any, row: int, node: int, z: float, from_ms: float, to_ms: float) -> float:
+    """The same for an answer on its way back, which may wait for the end of an outage: it is not asked to be up."""
+    best_ms = np.inf
+    for k in range(links.first[row, node], links.first[row, node + 1]):
+        if links.until_ms[k] >= from_ms and links.at_ms[k] <= to_ms:
+            best_ms = min(best_ms, _delay_ms(links.state[k], z))
+    return best_ms
+
+
+@jit
+def _admits(rules: Any, deployment: Any, link: Any, request: Any) -> bool:
+    """Whether the scenario's rules let a policy choose the deployment, if it is empty."""
+    proc_ms = deployment.base_ms + deployment.per_kb_ms * request.size_kb
+    if rules.admit_accuracy and deployment.accuracy < request.min_accuracy:
+        return False
+    if rules.admit_deadline:
+        nominal_ms = 2.0 * (link.net_ms + 2.0 * link.net_sd_ms) + request.size_kb * link.ms_per_kb + proc_ms
+        if nominal_ms > request.deadline_ms + SLACK_MS:
+            return False
+    if rules.bind_streams:
+        per_request_ms = proc_ms
+        if deployment.batch > 1:
+            per_request_ms *= deployment.batch_fixed / deployment.batch + 1.0 - deployment.batch_fixed
+        return bool(request.rate_qps * per_request_ms <= deployment.servers * 1000.0 * (1.0 + 1e-9))
+    return True
+
+
+@jit
+def _set(way: Any, deployment: Any, alone_ms: float, release_ms: float, due_ms: float, then: int) -> None:
+    way.station, way.then = deployment.station, then
+    way.release_ms, way.due_ms = max(0.0, release_ms - SLACK_MS), due_ms + SLACK_MS
+    way.work_ms = alone_ms
+    if deployment.batch > 1:  # its part of a full batch: fixed * longest + (1 - fixed) * sum >= the sum of these parts
+        way.work_ms = alone_ms * (deployment.batch_fixed / deployment.batch + 1.0 - deployment.batch_fixed)
+
+
+@jit
+def _find(
+    plan: Any, links: Any, requests: Any, draws: Any, seed: int, bindable: Any, start: Any, first: Any, second: Any
+) -> tuple[int, int]:
+    """Fill in `start` and the ways; returns how many first and second ones there are."""
+    rules, n, m = plan.rules[0], 0, 0
+    for i in range(len(requests)):
+        start[i] = n
+        request = requests[i]
+        for d in range(plan.models[request.model].first, plan.models[request.model].last):
+            deployment = plan.deployments[d]
+            link = _state_at(links, request.site, deployment.node, request.now_ms)
+            admitted = _admits(rules, deployment, link, request)
+            if rules.bind_streams and request.stream >= 0:  # a binding made earlier is followed, admissible now or not
+                admitted = admitted or bindable[request.stream, d]
+                bindable[request.stream, d] = admitted
+            if plan.denied[request.source, d] or link.up_at_ms > 0.0 or not admitted:
+                continue
+            up_ms = _delay_ms(link, draws[i].up) + request.size_kb * link.ms_per_kb
+            alone_ms = (deployment.base_ms + deployment.per_kb_ms * request.size_kb) * draws[i].work
+            quality = deployment.accuracy + deployment.accuracy_sd * draws[i].quality
+            release_ms, deadline_ms = request.now_ms + up_ms, request.now_ms + request.deadline_ms + SLACK_MS
+            if quality < request.min_accuracy:
+                if rules.second_inference:
+                    n, m = _find_second(
+                        plan, links, request, draws[i], seed, d, release_ms, alone_ms, deadline_ms, first, n, second, m
+                    )
+                continue
+            due_ms = _latest_end(
+                links, request.site, deployment.node, draws[i].down, release_ms + alone_ms, deadline_ms
+            )
+            if due_ms > -np.inf:
+                _set(first[n], deployment, alone_ms, release_ms, due_ms, -1)
+                n += 1
+    start[len(requests)] = n
+    return n, m
+
+
+@jit
+def _find_second(
+    plan: Any, links: Any, request: Any, draw: Any, seed: int, d: int,
+    release_ms: float, alone_ms: float, deadline_ms: float, first: Any, n: int, second: Any, m: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Add the ways by a second inference after a first one on `d` that is not good enough; returns the new counts."""
+    deployment, rules = plan.deployments[d], plan.rules[0]
+    earliest_ms = release_ms + alone_ms
+    row, back_ms = request.site, 0.0
+    if rules.offload_from_node:
+        row = rules.sites + deployment.node
+    else:
+        back_ms = _back_ms(links, request.site, deployment.node, draw.down, earliest_ms, deadline_ms)
+    z_up, z_down = normal(seed, NETWORK, request.id, SECOND_UP), normal(seed, NETWORK, request.id, SECOND_DOWN)
+    for c in range(plan.models[request.model].first, plan.models[request.model].last):
+        cloud = plan.deployments[c]
+        quality = cloud.accuracy + cloud.accuracy_sd * draw.quality
+        if not cloud.cloud or cloud.accuracy <= deployment.accuracy or quality < request.min_accuracy:
+            continue
+        if plan.denied[request.source, c]:
+            continue
+        travel_ms = back_ms + _fastest_ms(links, row, cloud.node, z_up, request.size_kb, earliest_ms, deadline_ms)
+        again_ms = (cloud.base_ms + cloud.per_kb_ms * request.size_kb) * draw.work
+        there_ms = earliest_ms + travel_ms
+        due_ms = _latest_end(links, request.site, cloud.node, z_down, there_ms + again_ms, deadline_ms)
+        if there_ms < np.inf and due_ms > -np.inf:
+            _set(first[n], deployment, alone_ms, release_ms, due_ms - again_ms - travel_ms, m)
+            _set(second[m], cloud, again_ms, there_ms, due_ms, -1)
+            n, m = n + 1, m + 1
+    return n, m
