@@ -33,8 +33,10 @@ def _shared(plan: Plan, station: Any) -> float:
 
 
 def _linear(rho: float, most: float) -> float:
-    """Of n jobs, i runs at S_i / ((1 - rho) S_i + rho sum S). For rho <= 1 that is concave in S_i / sum S, so that equal
-    jobs do the most: n / (1 + rho (n - 1)) together. For rho >= 1 one alone does.
+    """Of n jobs, i runs at the speed S_i / ((1 - rho) S_i + rho sum S).
+
+    For rho <= 1 that is concave in S_i / sum S, so that equal jobs do the most: n / (1 + rho (n - 1)) together.
+    For rho >= 1 one alone does.
     """
     if rho >= 1.0:
         return 1.0

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from fairlead.policies.jit import index, inlined, kernel
 
 
@@ -31,7 +29,7 @@ def _cheapest(way: Any, whole: bool, prices: Any, sums: Any, per_ms: float) -> t
     """(cost, start) of the cheapest stay within the way's window; `per_ms` is slots per ms.
 
     `whole`: without a break, as a queue serves; exact, since between edges of slots the cost is linear. Otherwise
-    (batches, shared nodes) in pieces, which is never dearer than all of it in the cheapest slot that the window touches.
+    (batches, shared nodes) in pieces, at no less than all of it in the cheapest slot that the window touches.
     """
     q, work_ms = index(way.station), way.work_ms
     first, last = index(way.release_ms * per_ms), index(min(int(way.due_ms * per_ms), prices.shape[1] - 1))
@@ -80,7 +78,9 @@ def _use(way: Any, whole: bool, start_ms: float, used: Any, per_ms: float) -> No
 
 
 @kernel
-def evaluate(ways: Any, every: int, servers: Any, whole: Any, prices: Any, per_ms: float, sums: Any, used: Any) -> float:
+def evaluate(
+    ways: Any, every: int, servers: Any, whole: Any, prices: Any, per_ms: float, sums: Any, used: Any
+) -> float:
     """The bound that these prices prove; `used` takes the server time of everyone's cheapest way.
 
     Only every n-th request is looked at (`every` > 1: for a rough search), against that part of the servers.

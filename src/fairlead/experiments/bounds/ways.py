@@ -63,7 +63,9 @@ def ways_of(plan: Plan, workload: Workload) -> Ways:
 
 def _timeline(plan: Plan) -> Links:
     rows, nodes = plan.links.shape
-    states: list[list[tuple[float, Any]]] = [[(-np.inf, plan.links[i // nodes, i % nodes])] for i in range(rows * nodes)]
+    states: list[list[tuple[float, Any]]] = [
+        [(-np.inf, plan.links[i // nodes, i % nodes])] for i in range(rows * nodes)
+    ]
     for change in plan.changes:
         states[change["row"] * nodes + change["node"]].append((float(change["at_ms"]), change["link"]))
     counts = np.array([len(s) for s in states]).reshape(rows, nodes)
