@@ -8,9 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders import Ask, deploy, device, link, node, scenario, shared_device, source, variant, workload_of
+from builders import (
+    FIRST,
+    Ask,
+    batching,
+    deploy,
+    device,
+    link,
+    link_change,
+    node,
+    scenario,
+    shared_device,
+    source,
+    variant,
+    workload_of,
+)
 from fairlead.domain.errors import PolicyError
+from fairlead.domain.hardware import Link, LinkChange
 from fairlead.domain.outcomes import Outcome
+from fairlead.domain.scenario import Scenario
 from fairlead.experiments.bounds.bound import success_bound
 from fairlead.experiments.bounds.capacity import capacities
 from fairlead.policies.interface import Policy, registry
@@ -218,6 +234,71 @@ def test_what_is_hopeless_counts_as_failed() -> None:
     plan = edge_of([5.0], [10.0])
     asks = [Ask(0.0, deadline_ms=19.0), Ask(100.0, deadline_ms=21.0), Ask(200.0, deadline_ms=21.0, work=2.0)]
     assert success_bound(plan, workload_of(asks)) == 1 / 3
+
+
+def reached_and_bounded(made: Scenario, asks: list[Ask], ends_ms: tuple[float, ...] = ()) -> tuple[int, int]:
+    """Successes when the first feasible candidate is taken, and the bound."""
+    drawn = workload_of(asks, ends_ms)
+    plan = build_plan(made)
+    return successes(plan, new_world(plan, drawn), FIRST), bound(plan, drawn)
+
+
+def cloud_behind_the_edge(to_cloud: Link, rules: dict[str, Any], changes: tuple[LinkChange, ...] = ()) -> Scenario:
+    """The small variant at the edge, the large one in the cloud: who needs accuracy 0.85 needs the cloud."""
+    return scenario(
+        nodes=[node("edge"), node("cloud", cloud=True)],
+        links=[link(1.0), to_cloud],
+        deployments=[deploy("small", "edge"), deploy("large", "cloud")],
+        rules={"second_inference": True, **rules},
+        changes=changes,
+    )
+
+
+def test_a_second_inference_by_a_faster_way_than_the_direct_one() -> None:
+    made = cloud_behind_the_edge(link(30.0, from_="site", to="cloud"), {"offload_from": "node"})
+    asks = [Ask(0.0, min_accuracy=0.85, deadline_ms=65.0)]  # 1 + 10 + 1 + 20 + 30 = 62; directly 30 + 20 + 30
+    assert reached_and_bounded(made, asks) == (1, 1)
+    assert reached_and_bounded(made, [Ask(0.0, min_accuracy=0.85, deadline_ms=61.0)]) == (0, 0)
+
+
+def test_a_second_inference_when_the_cloud_comes_back() -> None:
+    changes = (
+        link_change(from_="site", to="cloud", at_s=0.0, up=False),
+        link_change(from_="site", to="cloud", at_s=0.005, up=True),
+    )
+    made = cloud_behind_the_edge(link(2.0, from_="site", to="cloud"), {"offload_from": "access"}, changes)
+    asks = [Ask(0.0, min_accuracy=0.85, deadline_ms=40.0)]  # 1 + 10 + 1 + 2 + 20 + 2 = 36; at 0 the cloud is cut off
+    assert reached_and_bounded(made, asks) == (1, 1)
+    assert reached_and_bounded(made, [Ask(0.0, min_accuracy=0.85, deadline_ms=35.0)]) == (0, 0)
+
+
+def test_an_answer_that_waits_for_its_link() -> None:
+    cut = (link_change(to="edge", at_s=0.005, up=False), link_change(to="edge", at_s=0.030, up=True))
+    made = scenario(changes=cut)
+    assert reached_and_bounded(made, [Ask(0.0, deadline_ms=31.0)]) == (1, 1)
+    assert reached_and_bounded(made, [Ask(0.0, deadline_ms=29.0)]) == (0, 0)
+
+
+def test_requests_that_share_a_batch() -> None:
+    made = scenario(deployments=[deploy(batching=batching(max=4, wait_ms=0.0, fixed=1.0))])
+    asks = [Ask(0.0, deadline_ms=25.0)] * 6  # one at once, then four in one batch; the sixth is late
+    reached, most = reached_and_bounded(made, asks)
+    assert reached == 5
+    assert most == 6  # all in two batches, had the first waited
+
+
+def test_a_binding_outlives_its_admission() -> None:
+    slower = (link_change(to="edge", at_s=0.5, delay_ms=20.0),)
+    made = scenario(
+        sources=[source(length_s=10.0, rate_qps=1.0)], links=[link(1.0, delay_sd_ms=1.0)], changes=slower,
+        rules={"dispatch": "stream", "admit": ("deadline",)},
+    )  # fmt: skip
+    asks = [
+        Ask(0.0, deadline_ms=30.0, stream=0, rate_qps=1.0),
+        Ask(1000.0, deadline_ms=30.0, stream=0, rate_qps=1.0, up=-11.0, down=-11.0),
+    ]
+    assert reached_and_bounded(made, asks, (2000.0,)) == (2, 2)
+    assert reached_and_bounded(made, asks[1:], (2000.0,)) == (0, 0)  # a new stream is not admitted there any more
 
 
 def test_an_empty_workload_is_no_failure() -> None:

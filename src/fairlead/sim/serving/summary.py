@@ -38,6 +38,7 @@ def summarise(scenario: Scenario, plan: Plan, world: World) -> dict[str, float]:
     figures |= {f"rejected_{name}": float(reasons[bit]) for bit, name in REASON_NAMES.items()}
     figures["escalated"] = float(np.count_nonzero(rows["second"] >= 0) / n)
     figures |= _latencies(rows["latency_ms"][outcome != Outcome.REJECTED])
+    figures["degradation"] = _degradation(plan, rows, requests["size_kb"], world.draws["work"][:n])
     figures |= _costs(scenario, world, int(np.count_nonzero(outcome == Outcome.SUCCESS)))
     good = (outcome == Outcome.SUCCESS).astype(np.float64)
     figures |= _fairness("sla", scenario.workload.sla_classes, requests["sla"], good)
@@ -51,6 +52,17 @@ def _latencies(latency_ms: Any) -> dict[str, float]:
     values = np.percentile(latency_ms, PERCENTILES)
     named = {f"latency_p{p}_ms": float(v) for p, v in zip(PERCENTILES, values, strict=True)}
     return {"latency_mean_ms": float(latency_ms.mean())} | named
+
+
+def _degradation(plan: Plan, rows: Any, size_kb: Any, work: Any) -> float:
+    """Mean of service time / time alone over the answered requests; 1 when none shares a device or a batch (ECSRL)."""
+    served = rows["choice"] >= 0
+    alone_ms = np.zeros(np.count_nonzero(served))
+    for choice in (rows["choice"][served], rows["second"][served]):
+        base_ms = np.append(plan.deployments["base_ms"], 0.0)[choice]  # -1, no second inference, takes the last: 0
+        alone_ms += base_ms + np.append(plan.deployments["per_kb_ms"], 0.0)[choice] * size_kb[served]
+    alone_ms *= work[served]
+    return float(np.mean(rows["service_ms"][served] / alone_ms)) if len(alone_ms) else math.nan
 
 
 def _costs(scenario: Scenario, world: World, successes: int) -> dict[str, float]:
