@@ -1,8 +1,8 @@
-"""Makes one site of files that live apart: docs/, the root's Markdown, the examples' READMEs, and the sources that they link to.
+"""Makes one site of docs/, the root's Markdown, the examples' READMEs, and the sources that these link to.
 
-MkDocs calls `on_files` and `on_page_markdown` (named in mkdocs.yml). Links are written as a code host follows them, relative
-to the file in the repository; here each is led to the page that shows its target. A target that does not exist is
-left alone, so that the strict build names it.
+MkDocs calls `on_files` and `on_page_markdown` (named in mkdocs.yml). Links are written as a code host follows them,
+relative to the file in the repository; here each is led to the page that shows its target. A target that does not
+exist is left alone, so that the strict build names it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def shown_at(path: str) -> str:
 
 def targets(markdown: str, origin: str) -> dict[str, str]:
     """The links of a page that lead to something in the repository: as written -> path in the repository."""
-    found = {link: posixpath.normpath(posixpath.join(posixpath.dirname(origin), link)) for link in _LINK.findall(markdown)}
+    found = {
+        link: posixpath.normpath(posixpath.join(posixpath.dirname(origin), link)) for link in _LINK.findall(markdown)
+    }
     return {link: path for link, path in found.items() if not path.startswith("..") and (ROOT / path).exists()}
 
 

@@ -1,4 +1,4 @@
-"""Writes the reference where a page asks for it: `<!-- command line -->`, `<!-- scenario fields -->`, `<!-- records -->`.
+"""Writes the reference where a page has `<!-- command line -->`, `<!-- scenario fields -->` or `<!-- records -->`.
 
 Called by MkDocs (named in mkdocs.yml). It copies nothing by hand: help comes from the command itself, fields from the
 dataclasses and record layouts with the comments beside them, so that the pages can't fall behind the code.
@@ -24,6 +24,7 @@ from mkdocs.structure.pages import Page
 
 from fairlead.cli.main import main
 from fairlead.domain import records
+from fairlead.domain.outcomes import Outcome, Reason
 from fairlead.domain.provenance import Sourced
 from fairlead.domain.scenario import Scenario
 
@@ -147,13 +148,22 @@ def _words(hint: Any) -> str:
 
 
 def layouts() -> str:
-    """A section for every record layout."""
+    """A section for every record layout, then for the words that stand in them as numbers."""
     source = Path(records.__file__).read_text()
-    parts = re.findall(r"#: (.*)\n(\w+): Final = np\.dtype\(\n(.*?)\n\)\n", source, re.DOTALL)
-    return "\n\n".join(f"## {name}\n\n{about}\n\n{_layout(name, lines)}" for about, name, lines in parts)
+    parts = re.findall(r"#: ([^\n]*)\n(\w+): Final = np\.dtype\(\n(.*?)\n\)\n", source, re.DOTALL)
+    sections = [f"## {name}\n\n{about}\n\n{_layout(name, lines)}" for about, name, lines in parts]
+    return "\n\n".join([*sections, _members(Outcome), _members(Reason)])
 
 
 def _layout(name: str, lines: str) -> str:
     comments, layout = _comments(lines, r" +\(\"(\w+)\""), getattr(records, name)
     rows = [f"| `{field}` | {layout[field].name} | {comments[field]} |" for field in layout.names]
     return "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
+
+
+def _members(kind: type[Outcome] | type[Reason]) -> str:
+    comments = _comments(inspect.getsource(kind), r"    (\w+) = \d+")
+    rows = [f"| `{kind[name]:d}` | `{name}` | {said} |" for name, said in comments.items()]
+    return "\n".join(
+        [f"## {kind.__name__}\n\n{inspect.getdoc(kind)}\n", "| value | name | meaning |", "|---|---|---|", *rows]
+    )
