@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -168,32 +170,28 @@ def test_no_page_of_the_site_names_an_asset_on_the_network(site: Path) -> None:
         assert not re.findall(r'<(?:script|link|img|iframe|source)\b[^>]*"(?:https?:)?//[^>]*>', page.read_text()), page
 
 
-def chromium() -> str:
-    """The browser to test with; skips the test without one, or fails where everything is required."""
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A running browser; skips the test without one, or fails it where everything is required."""
     names = ("chromium", "chromium-browser", "google-chrome")
     found = os.environ.get("FAIRLEAD_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if not found:
         missing = "no Chromium: `apt install chromium`, or set FAIRLEAD_CHROMIUM to one"
-        if os.environ.get("FAIRLEAD_REQUIRE_ALL") == "1":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return found
+        pytest.fail(missing) if os.environ.get("FAIRLEAD_REQUIRE_ALL") == "1" else pytest.skip(missing)
+    from playwright.sync_api import sync_playwright
 
-
-OPTIONS = (
-    "--no-sandbox --disable-gpu --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
-)
+    quiet = "--no-first-run --disable-background-networking --disable-component-update --disable-sync"
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-gpu", *quiet.split()]
+        browser = playwright.chromium.launch(executable_path=found, args=options)
+        yield browser
+        browser.close()
 
 
 def test_the_site_works_from_the_file_system_and_asks_the_network_for_nothing(site: Path) -> None:
-    executable = chromium()
-    from playwright.sync_api import sync_playwright
-
     asked: list[str] = []
     said: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=OPTIONS.split())
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 360, "height": 740})
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda message: said.append(message.text))
@@ -203,10 +201,11 @@ def test_the_site_works_from_the_file_system_and_asks_the_network_for_nothing(si
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, f"{name} scrolls sideways on a phone"
         page.set_viewport_size({"width": 1300, "height": 900})
         page.goto((site / "index.html").as_uri())
-        page.locator(".md-search__input").first.fill("degradation")
+        page.locator(".md-search__input").click()
+        page.get_by_text("Type to start searching").wait_for()  # the index is loaded; it listens to keys from now on
+        page.keyboard.type("degradation")
         page.locator(".md-search-result__link").first.click()  # waits for results
         page.wait_for_url(re.compile("h="))
-        browser.close()
     assert asked
     assert [url for url in asked if not url.startswith((site.as_uri(), "data:", "blob:"))] == []
     assert said == []

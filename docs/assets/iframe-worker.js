@@ -7,20 +7,22 @@ if (location.protocol === "file:") {
       const frame = document.createElement("iframe");
       frame.hidden = true;
       frame.title = "search";
-      document.body.appendChild(frame);
-      const room = frame.contentWindow;
-      room.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
-      this.room = room;
-      this.ready = new Promise((done) => {
-        const script = frame.contentDocument.createElement("script");
-        script.onload = done;
-        script.src = url;
-        frame.contentDocument.body.appendChild(script);
+      this.room = new Promise((ready) => {
+        frame.onload = () => {
+          frame.onload = null;
+          const room = frame.contentWindow;
+          room.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
+          const script = room.document.createElement("script");
+          script.onload = () => ready(room);
+          script.src = url;
+          room.document.body.appendChild(script);
+        };
       });
+      document.body.appendChild(frame);
     }
 
     postMessage(data) {
-      this.ready.then(() => this.room.dispatchEvent(new MessageEvent("message", { data })));
+      this.room.then((room) => room.dispatchEvent(new MessageEvent("message", { data })));
     }
   };
 }

@@ -71,7 +71,8 @@ def _add_source(path: str, files: Files, config: MkDocsConfig) -> None:
     place = shown_at(path)
     if not place.startswith("source/") or files.get_file_from_path(place):
         return
-    inside = sorted(p for p in (ROOT / path).iterdir() if p.suffix in _LANGUAGES) if (ROOT / path).is_dir() else []
+    folder = (ROOT / path).is_dir()
+    inside = sorted(p for p in (ROOT / path).iterdir() if p.suffix in _LANGUAGES and p.stat().st_size) if folder else []
     if inside:
         rows = [f"| [`{p.name}`]({p.name}.md) | {_first_line(p)} |" for p in inside]
         content = "\n".join([f"{_HIDDEN}# {path}/\n", "| file | what it is |", "|---|---|", *rows, ""])
