@@ -9,9 +9,9 @@ BIN := $(VENV)/bin
 help:
 	@echo "make up      set up and run a short comparison"
 	@echo "make test    set up and run the tests"
-	@echo "make check   lint, types, import directions (what CI runs, with the tests)"
+	@echo "make check   lint, types, import directions, docs (what CI runs, with the tests)"
 	@echo "make bench   run the benchmarks"
-	@echo "make docs    check the docs"
+	@echo "make docs    build the docs site into site/"
 	@echo "make lock    lock the versions anew"
 
 # The environments: .core is what a user gets, .dev adds what tests and checks need.
@@ -47,12 +47,14 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.serving
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 lock: $(VENV)/.made
 	cd requirements && for name in uv build; do \
@@ -61,4 +63,4 @@ lock: $(VENV)/.made
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev -c requirements/core.txt pyproject.toml -o requirements/dev.txt
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,66 +1,211 @@
-"""The docs: links lead somewhere, tables list what there is, snippets run."""
+"""The docs: blocks run, links lead somewhere, tables and reference tell all there is, the site needs no network."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-import numpy as np
 import pytest
 
-from fairlead.policies.interface import Policy, registry
-from fairlead.scenarios.loader import available, load
-from fairlead.sim.serving.host import run
-from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.workload import make_workload
-from fairlead.sim.serving.world import new_world
+from fairlead.policies.interface import registry
+from fairlead.scenarios.loader import available
+from snippets import ROOT, run_page
 
-ROOT = Path(__file__).parent.parent
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+PAGES = sorted(p for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 
 
-def snippets(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
-def first_column(page: str, heading: str) -> list[str]:
-    table = (ROOT / page).read_text().split(heading)[1].split("\n\n")[0]
-    return [name for row in table.splitlines()[1:] for name in re.findall(r"`([\w-]+)`", row.split("|")[1])]
+# ---- pages
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An empty folder that is the current one; what was imported from it is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in [n for n, m in sys.modules.items() if (getattr(m, "__file__", None) or "").startswith(str(tmp_path))]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_blocks_of_a_page_run(page: Path, folder: Path) -> None:
+    if page.is_relative_to(ROOT / "examples"):
+        shutil.copytree(page.parent, folder, dirs_exist_ok=True)
+    run_page(page.read_text(), folder)
+
+
+ESCAPES = {
+    "a block without a language": "```\nfairlead scenarios\n```\n",
+    "an unknown language": "```rust\nfn main() {}\n```\n",
+    "a block made by indentation": "Do this:\n\n    fairlead scenarios\n",
+    "a block without an end": "```python\n1\n",
+    "Python that fails, in a list": "1. so\n\n    ```python\n    1 / 0\n    ```\n",
+    "Python that uses another block's names": "```python\nx = 1\n```\n\n```python\nx\n```\n",
+    "a command that fails": "```bash\nfairlead show nowhere\n```\n",
+    "a command that is not known": "~~~bash\nmake up\nteleport home\n~~~\n",
+    "a target that make does not have": "```bash\nmake hay\n```\n",
+    "a scenario that does not load": "```yaml\nextends: ecsrl\nrules: {dispatc: request}\n```\n",
+    "TOML that does not parse": "```toml\n[a\n```\n",
+}
+
+
+@pytest.mark.parametrize("what", ESCAPES)
+def test_nothing_escapes(what: str, folder: Path) -> None:
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the block raises
+        run_page(ESCAPES[what], folder)
+
+
+def test_blocks_share_files_and_where_they_say_so_names(folder: Path) -> None:
+    page = """
+```csv title="a.csv"
+1
+```
+
+```python
+x = open("a.csv").read()
+```
+
+<!-- continues -->
+```python
+assert x == "1\\n"
+```
+"""
+    run_page(page, folder)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
 
 
+def first_column(page: str, heading: str) -> list[str]:
+    table = (ROOT / page).read_text().split(heading)[1].split("\n\n")[0]
+    return [name for row in table.splitlines()[1:] for name in re.findall(r"[`[]([\w-]+)[`\]]", row.split("|")[1])]
+
+
 def test_the_tables_list_what_ships() -> None:
     ours = [p.name for p in registry()[0].values() if p.package == "fairlead"]
     assert sorted(first_column("docs/guides/policies.md", "| policy | chooses | from |\n")) == sorted(ours)
     assert sorted(first_column("docs/guides/scenarios.md", "| scenario | what it is for |\n")) == sorted(available())
+    examples = sorted(p.parent.name for p in ROOT.glob("examples/*/README.md"))
+    for page in ("README.md", "examples/README.md"):
+        assert first_column(page, "| example | shows |\n") == examples
 
 
-def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = snippets("README.md", "python")
-    exec(compile(code, "README.md", "exec"), {})
-    assert re.match(r"\d+\.\d% in time and accurate, p99 \d+ ms", capsys.readouterr().out)
+# ---- the reference
 
 
-def test_the_guides_scenario_and_policy_run(tmp_path: Path) -> None:
-    small, trace = snippets("docs/guides/scenarios.md", "yaml")
-    (tmp_path / "my-edge.yaml").write_text(small)
-    (tmp_path / "traced.yaml").write_text(f"extends: my-edge\ntitle: traced\n{trace}")
-    (tmp_path / "arrivals.csv").write_text("time_s,deadline_ms\n0.5,80\n1.0,90\n")
-    assert len(make_workload(load(str(tmp_path / "traced.yaml")), 0).requests) == 2
-    (code,) = snippets("docs/guides/policies.md", "python")
-    names: dict[str, object] = {"__name__": "guide"}
-    (tmp_path / "guide.py").write_text(code)
-    exec(compile(code, str(tmp_path / "guide.py"), "exec"), names)
-    policy = names["most_accurate_in_time"]
-    assert isinstance(policy, Policy)
-    scenario = load(str(tmp_path / "my-edge.yaml"))
-    plan = build_plan(scenario)
-    world = new_world(plan, make_workload(scenario, 0))
-    run(plan, world, Policy(policy.name, policy.function, "python"))
-    assert np.count_nonzero(world.rows["outcome"] == 1) > 0.5 * len(world.rows)
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("reference", ROOT / "docs/hooks/reference.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_every_field_of_a_scenario_file_has_a_meaning(reference: ModuleType) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \| (.*) \|$", reference.scenario_fields(), re.MULTILINE)
+    assert {"source", "delay_ms", "from", "min_accuracy", "rho", "window_ms"} <= {row[0] for row in rows}
+    assert [row for row in rows if not row[1] or not row[3]] == []
+
+
+def test_the_command_line_page_is_the_help_of_every_command(
+    reference: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    page = reference.command_line()
+    for command in ([], ["compare"], ["show"]):
+        real = subprocess.run([sys.executable, "-m", "fairlead", *command, "--help"], capture_output=True, text=True)
+        assert f"## {' '.join(['fairlead', *command])}\n\n```text\n{real.stdout}```" in page
+
+
+def test_the_records_page_tells_the_fields(reference: ModuleType) -> None:
+    page = reference.layouts()
+    for row in ("| `suffered` | float64 | degradation", "| `latency_ms` | float64 |", "| `2` | `LATE` | delivered"):
+        assert row in page
+
+
+# ---- the site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` builds it; strict, so that a warning is a failure."""
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_links_to_sources_lead_to_pages_that_show_them(site: Path) -> None:
+    papers = (site / "papers.html").read_text()
+    assert 'href="source/src/fairlead/policies/closest.py.html"' in papers
+    assert "argmin" in (site / "source/src/fairlead/policies/closest.py.html").read_text()
+    assert "13 policies" not in (site / "contributing.html").read_text()  # the root's file, not the README
+    assert "House rules" in (site / "contributing.html").read_text()
+
+
+def test_no_page_of_the_site_names_an_asset_on_the_network(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        assert not re.findall(r'<(?:script|link|img|iframe|source)\b[^>]*"(?:https?:)?//[^>]*>', page.read_text()), page
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A running browser; skips the test without one, or fails it where everything is required."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("FAIRLEAD_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if not found:
+        missing = "no Chromium: `apt install chromium`, or set FAIRLEAD_CHROMIUM to one"
+        pytest.fail(missing) if os.environ.get("FAIRLEAD_REQUIRE_ALL") == "1" else pytest.skip(missing)
+    from playwright.sync_api import sync_playwright
+
+    quiet = "--no-first-run --disable-background-networking --disable-component-update --disable-sync"
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-gpu", *quiet.split()]
+        browser = playwright.chromium.launch(executable_path=found, args=options)
+        yield browser
+        browser.close()
+
+
+def test_the_site_works_from_the_file_system_and_asks_the_network_for_nothing(site: Path) -> None:
+    asked: list[str] = []
+    said: list[str] = []
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 360, "height": 740})
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        for name in ("index", "tour", "papers", "reference/scenario-fields", "reference/policies", "examples/index"):
+            page.goto((site / f"{name}.html").as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, f"{name} scrolls sideways on a phone"
+        page.set_viewport_size({"width": 1300, "height": 900})
+        page.goto((site / "index.html").as_uri())
+        page.locator(".md-search__input").click()
+        page.get_by_text("Type to start searching").wait_for()  # the index is loaded; it listens to keys from now on
+        page.keyboard.type("degradation")
+        page.locator(".md-search-result__link").first.click()  # waits for results
+        page.wait_for_url(re.compile("h="))
+    assert asked
+    assert [url for url in asked if not url.startswith((site.as_uri(), "data:", "blob:"))] == []
+    assert said == []

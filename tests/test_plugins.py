@@ -19,7 +19,7 @@ import pytest
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.records import CANDIDATE, REQUEST
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "policy-plugin"
+EXAMPLE = Path(__file__).parent.parent / "examples" / "02-policy-plugin"
 QUESTION = ("compare", "ecsrl", "--set", "duration_s=5", "--seeds", "2", "--jobs", "1")
 
 

@@ -22,10 +22,10 @@ class Degradation(Sourced):
       `.inf`, or past the edge, is the resource limit: nothing more is placed there.
     """
 
-    rho: float | None = None
-    curve: Mapping[str, tuple[float, ...]] | None = None
-    axes: tuple[str, str] | None = None
-    matrix: Mapping[str, tuple[tuple[float, ...], ...]] | None = None
+    rho: float | None = None  # 0: they don't disturb each other; 1: as slow as one after the other
+    curve: Mapping[str, tuple[float, ...]] | None = None  # by variant, or `default`
+    axes: tuple[str, str] | None = None  # the two variants that a matrix counts
+    matrix: Mapping[str, tuple[tuple[float, ...], ...]] | None = None  # by arriving variant
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,9 +52,9 @@ class Device(Sourced):
 
     name: str
     compute_tops: float  # peak, as the vendor gives it; for reading, never for latency
-    memory_mb: float
-    power_idle_w: float
-    power_busy_w: float
+    memory_mb: float  # of one device
+    power_idle_w: float  # of one device that does nothing
+    power_busy_w: float  # of one device that is fully busy
     price_per_h: float  # of busy time
     degradation: Degradation | None = None  # needed where nodes of it serve `shared`
 
@@ -75,13 +75,13 @@ class Node(Sourced):
     """
 
     name: str
-    device: str
-    count: int = 1
-    serving: Literal["queue", "shared"] = "queue"
+    device: str  # its kind
+    count: int = 1  # how many of them
+    serving: Literal["queue", "shared"] = "queue"  # how it serves, see above
     cloud: bool = False  # a target of the second inference
-    cluster: str = ""
-    region: str = ""
-    certificates: tuple[str, ...] = ()
+    cluster: str = ""  # the roof it is under; empty: its own
+    region: str = ""  # asked for by a source's `regions`
+    certificates: tuple[str, ...] = ()  # asked for by a source's `certificates`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,10 +105,10 @@ class Link(Sourced):
     The delay is normal with mean `delay_ms` and deviation `delay_sd_ms`, cut at 0. A later link overrides an earlier.
     """
 
-    from_: str
-    to: str
-    delay_ms: float
-    delay_sd_ms: float = 0.0
+    from_: str  # pattern of sites or nodes
+    to: str  # pattern of nodes
+    delay_ms: float  # mean
+    delay_sd_ms: float = 0.0  # standard deviation
     bandwidth_mbps: float | None = None  # None: transfers cost nothing
 
     def __post_init__(self) -> None:
@@ -122,13 +122,13 @@ class Link(Sourced):
 class LinkChange(Sourced):
     """From `at_s` on, the links matched have new values; what is not named stays. `up: false` starts an outage."""
 
-    at_s: float
-    from_: str = "*"
-    to: str = "*"
-    delay_ms: float | None = None
-    delay_sd_ms: float | None = None
-    bandwidth_mbps: float | None = None
-    up: bool | None = None
+    at_s: float  # seconds from the start
+    from_: str = "*"  # pattern of sites or nodes
+    to: str = "*"  # pattern of nodes
+    delay_ms: float | None = None  # new mean
+    delay_sd_ms: float | None = None  # new standard deviation
+    bandwidth_mbps: float | None = None  # new bandwidth
+    up: bool | None = None  # false: down from now on; true: up again
 
     def __post_init__(self) -> None:
         super().__post_init__()

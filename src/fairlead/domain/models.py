@@ -15,8 +15,8 @@ from fairlead.domain.provenance import STRICT, Sourced, not_negative, positive, 
 class Latency(Sourced):
     """Time of one inference alone on a device: `base_ms + per_kb_ms * input size in kB`."""
 
-    base_ms: float
-    per_kb_ms: float = 0.0
+    base_ms: float  # for an empty input
+    per_kb_ms: float = 0.0  # more for each kB of input
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -33,10 +33,10 @@ class Variant(Sourced):
     """
 
     name: str
-    accuracy: float
+    accuracy: float  # mean quality of its answers, 0..1
     memory_mb: float  # weights, held as long as it is deployed
     latency: Mapping[str, Latency]  # by device name; a device that is absent can't run it
-    accuracy_sd: float = 0.0
+    accuracy_sd: float = 0.0  # how much the quality differs from input to input
     run_mb: float = 0.0  # per request under way, on shared nodes
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class Model:
     __pydantic_config__ = STRICT
 
     name: str
-    variants: Mapping[str, Variant]
+    variants: Mapping[str, Variant]  # by name; no two models share one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +63,9 @@ class Batching(Sourced):
     Time of a batch: fixed * (longest alone) + (1 - fixed) * (sum of alone).
     """
 
-    max: int
-    wait_ms: float = 0.0
-    fixed: float = 0.5
+    max: int  # requests in a batch at most
+    wait_ms: float = 0.0  # how long the first of a batch waits for others
+    fixed: float = 0.5  # 0: a batch saves nothing; 1: it costs no more than its longest
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,12 +82,12 @@ class Deployment(Sourced):
     runs at `share * count / servers` of one device, never faster than one whole device.
     """
 
-    variant: str
+    variant: str  # what is placed
     nodes: tuple[str, ...]  # names or patterns
-    share: float = 1.0
-    servers: int = 1
+    share: float = 1.0  # of the node's devices, 0..1; on queue nodes
+    servers: int = 1  # requests, or batches, served at once; on queue nodes
     queue_limit: int | None = None  # in flight at most; None: no limit
-    batching: Batching | None = None
+    batching: Batching | None = None  # on queue nodes
 
     def __post_init__(self) -> None:
         super().__post_init__()

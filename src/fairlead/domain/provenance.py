@@ -19,8 +19,8 @@ class Sourced:
 
     __pydantic_config__ = STRICT
 
-    source: str = ""
-    assumed: bool | tuple[str, ...] = False
+    source: str = ""  # where the numbers come from: a data sheet, a paper, a measurement
+    assumed: bool | tuple[str, ...] = False  # true: all its numbers are; or the names of the fields that are
 
     def __post_init__(self) -> None:
         if not self.source and not self.assumed:

@@ -39,15 +39,15 @@ class Scenario:
     __pydantic_config__ = STRICT
 
     name: str
-    title: str
-    devices: Mapping[str, Device]
-    nodes: Mapping[str, Node]
-    links: tuple[Link, ...]
-    models: Mapping[str, Model]
-    deployments: tuple[Deployment, ...]
-    workload: Workload
-    rules: Rules
-    link_changes: tuple[LinkChange, ...] = ()
+    title: str  # one line for lists
+    devices: Mapping[str, Device]  # kinds of hardware, by name
+    nodes: Mapping[str, Node]  # the hosts, by name
+    links: tuple[Link, ...]  # from each site to each node; of several that match, the last counts
+    models: Mapping[str, Model]  # what can be asked for, by name
+    deployments: tuple[Deployment, ...]  # which variant runs where
+    workload: Workload  # who asks, how often and for what
+    rules: Rules  # how the world admits, binds and repairs
+    link_changes: tuple[LinkChange, ...] = ()  # what the network does over time
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:

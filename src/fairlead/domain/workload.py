@@ -16,11 +16,11 @@ class Draw:
 
     __pydantic_config__ = STRICT
 
-    constant: float | None = None
-    uniform: tuple[float, float] | None = None
+    constant: float | None = None  # always this
+    uniform: tuple[float, float] | None = None  # lower and upper end
     exponential: float | None = None  # its mean
     lognormal: tuple[float, float] | None = None  # mean, coefficient of variation
-    choice: tuple[float, ...] | None = None
+    choice: tuple[float, ...] | None = None  # one of these
     weights: tuple[float, ...] | None = None  # of the choices; equal when absent
 
     def __post_init__(self) -> None:
@@ -96,14 +96,14 @@ class Arrivals(Sourced):
     - `trace`: times from a CSV or Parquet file (`time_s`; optional stream, size_kb, deadline_ms, min_accuracy, site).
     """
 
-    process: Literal["poisson", "mmpp", "diurnal", "trace"] = "poisson"
-    burst_factor: float = 5.0
-    burst_mean_s: float = 5.0
-    calm_mean_s: float = 20.0
-    amplitude: float = 0.5
-    period_s: float = 300.0
-    phase: float = 0.0
-    file: str = ""
+    process: Literal["poisson", "mmpp", "diurnal", "trace"] = "poisson"  # see above
+    burst_factor: float = 5.0  # mmpp: burst rate / calm rate
+    burst_mean_s: float = 5.0  # mmpp: mean length of a burst
+    calm_mean_s: float = 20.0  # mmpp: mean length of a calm
+    amplitude: float = 0.5  # diurnal: swing of the rate around its mean, 0..1
+    period_s: float = 300.0  # diurnal: length of a day
+    phase: float = 0.0  # diurnal: where in the day it starts, 0..1
+    file: str = ""  # trace: beside the scenario file
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,9 +127,9 @@ def _weights(sites: Mapping[str, float] | None) -> None:
 class Phase(Sourced):
     """From `at_s` on, the source's rate is multiplied by `rate` and its clients stand at `sites` (weights)."""
 
-    at_s: float
-    rate: float = 1.0
-    sites: Mapping[str, float] | None = None
+    at_s: float  # seconds from the start
+    rate: float = 1.0  # times the source's rate; 0: silent
+    sites: Mapping[str, float] | None = None  # weights; None: where they stood before
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -146,22 +146,22 @@ class Source(Sourced):
     """
 
     name: str
-    model: str
-    tenant: str
-    sla: str
-    deadline_ms: Number
-    min_accuracy: Number
+    model: str  # what it asks for
+    tenant: str  # who pays; fairness is told by tenant
+    sla: str  # the promise it has; success and fairness are told by class
+    deadline_ms: Number  # allowed from asking to answer
+    min_accuracy: Number  # an answer below is no success, 0..1
     share: float = 1.0  # of the workload's rate; a trace has its own
-    arrivals: Arrivals = Arrivals(assumed=True)
-    length_s: Number | None = None
-    rate_qps: Number = 1.0
-    spacing: Literal["periodic", "poisson"] = "periodic"
-    size_kb: Number = 1.0
+    arrivals: Arrivals = Arrivals(assumed=True)  # how they come; Poisson when not said
+    length_s: Number | None = None  # of a stream; None: single requests
+    rate_qps: Number = 1.0  # requests a second of a stream
+    spacing: Literal["periodic", "poisson"] = "periodic"  # of requests in a stream
+    size_kb: Number = 1.0  # of the input
     work: Number = 1.0  # multiplies the processing time of each request; mean 1 keeps the latency tables true
     sites: Mapping[str, float] | None = None  # weights; None: all sites alike
     regions: tuple[str, ...] = ()  # where it may run; empty: anywhere
     certificates: tuple[str, ...] = ()  # what a node must have
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[Phase, ...] = ()  # in order of time
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -183,10 +183,10 @@ class Source(Sourced):
 class Workload(Sourced):
     """All sources together: `rate_per_min` arrivals a minute, split by the sources' shares."""
 
-    rate_per_min: float
-    duration_s: float
-    sites: tuple[str, ...]
-    sources: Mapping[str, Source]
+    rate_per_min: float  # of streams or single requests, all sources together; `--set rate=`
+    duration_s: float  # when arrivals end; what is under way is finished
+    sites: tuple[str, ...]  # where clients enter the network
+    sources: Mapping[str, Source]  # who asks, by name
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -63,7 +63,8 @@ def policy(name: str, *, source: str = "", kind: Kind = "compiled") -> Callable[
 
     def wrap(function: Callable[..., int]) -> Policy:
         doc = inspect.getdoc(function) or inspect.getdoc(inspect.getmodule(function)) or ""
-        return Policy(name, function, kind, source, doc.strip().split("\n")[0])
+        package = function.__module__.partition(".")[0]
+        return Policy(name, function, kind, source, doc.strip().split("\n")[0], package)
 
     return wrap
 

@@ -40,11 +40,11 @@ class Run:
     figures: dict[str, float]
 
 
-def simulate(scenario: Scenario, policy: str, seed: int = 0) -> Run:
-    """Draw the workload of `seed` and run it to its end under the policy of that name."""
+def simulate(scenario: Scenario, policy: str | Policy, seed: int = 0) -> Run:
+    """Draw the workload of `seed` and run it to its end under the policy (of that name)."""
     plan, workload = build_plan(scenario), make_workload(scenario, seed)
     world = new_world(plan, workload)
-    run(plan, world, find(policy))
+    run(plan, world, find(policy) if isinstance(policy, str) else policy)
     return Run(world.requests, world.rows, world.windows, world.dispatched, summarise(scenario, plan, world))
 
 

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Installs the package into a folder of its own, away from the environment, and compares its policies with one of Fairlead's.
+set -eu
+cd "$(dirname "$0")"
+site=$(mktemp -d)
+trap 'rm -rf "$site"' EXIT
+uv pip install --quiet --offline --no-cache --no-deps --no-build-isolation --python "$(command -v python)" --target "$site" .
+export PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}"
+fairlead policies
+fairlead compare ecsrl --policies most-accurate-in-time,tenant-affinity,closest --seeds 5 --set duration_s=30
