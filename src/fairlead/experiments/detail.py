@@ -1,7 +1,7 @@
 """What a run looks like beyond its figures: outcomes over time, latencies, the load of each node, as counts in bins.
 
 Made by `piece` from a finished world, put together over seeds by `result_file`, drawn by reports. Bins depend on the
-scenario alone, so that runs of all policies and seeds add up.
+scenario alone, so that runs of all policies and seeds add up. Load is work sent to a node / what it can do in the time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
+from fairlead.policies.jit import jit
 from fairlead.sim.serving.layout import Plan, World
 
 _MOST_BINS: Final = 120
@@ -35,38 +36,42 @@ def time_edges_s(scenario: Scenario) -> list[float]:
 def detail(scenario: Scenario, plan: Plan, world: World) -> dict[str, Any]:
     """The bins of one finished run."""
     n = int(world.clock[0]["arrived"])
-    rows, requests, work = world.rows[:n], world.requests[:n], world.draws["work"][:n]
     edges_ms = np.array(time_edges_s(scenario)) * 1000.0
-    bins = len(edges_ms) - 1
-    when = np.clip(np.searchsorted(edges_ms, rows["time_ms"], side="right") - 1, 0, bins - 1)
-    answered = rows["latency_ms"][rows["outcome"] != Outcome.REJECTED]
-    bin_of = np.searchsorted(LATENCY_MS, answered)
+    widths_ms = np.diff(edges_ms)
+    outcomes = np.zeros((len(Outcome), len(widths_ms)), np.int64)
+    latency = np.zeros(len(LATENCY_MS) + 1, np.int64)
+    sent_ms = np.zeros((len(scenario.nodes), len(widths_ms)))
+    _count(
+        world.rows[:n], world.requests, world.draws, plan.deployments, edges_ms, np.array(LATENCY_MS),
+        outcomes, latency, sent_ms,
+    )  # fmt: skip
+    load = np.round(sent_ms / widths_ms, 4)
     return {
-        "outcomes": {
-            name: np.bincount(when[rows["outcome"] == o], minlength=bins).tolist() for name, o in _OUTCOMES.items()
-        },
-        "latency": np.bincount(bin_of, minlength=len(LATENCY_MS) + 1).tolist(),
-        "load": _load(scenario, plan, rows, requests["size_kb"], work, when, np.diff(edges_ms)),
+        "outcomes": {name: outcomes[o].tolist() for name, o in _OUTCOMES.items()},
+        "latency": latency.tolist(),
+        "load": {name: load[i].tolist() for i, name in enumerate(scenario.nodes)},
     }
 
 
-def _load(
-    scenario: Scenario, plan: Plan, rows: Any, size_kb: Any, work: Any, when: Any, widths_ms: Any
-) -> dict[str, list[float]]:
-    """Work sent to each node in each bin / what the node can do in that time. Counted when the request arrives."""
-    sent_ms = np.zeros((len(scenario.nodes), len(widths_ms)))
-    for choice in (rows["choice"], rows["second"]):
-        mine = choice >= 0
-        if not mine.any():
-            continue
-        base_ms, per_kb_ms, weight, node = (
-            np.ascontiguousarray(plan.deployments[f])[choice[mine]] for f in ("base_ms", "per_kb_ms", "weight", "node")
-        )
-        alone_ms = (base_ms + per_kb_ms * size_kb[mine]) * work[mine] * weight
-        cell = node.astype(np.int64) * len(widths_ms) + when[mine]
-        sent_ms += np.bincount(cell, alone_ms, sent_ms.size).reshape(sent_ms.shape)
-    load = np.round(sent_ms / widths_ms, 4)
-    return {name: load[i].tolist() for i, name in enumerate(scenario.nodes)}
+@jit
+def _count(
+    rows: Any, requests: Any, draws: Any, deployments: Any, edges_ms: Any, latency_edges_ms: Any,
+    outcomes: Any, latency: Any, sent_ms: Any,
+) -> None:  # fmt: skip
+    """Count every request in the bin of its arrival; the work that it sends to nodes, alone there, as well."""
+    now = 0
+    for i in range(len(rows)):  # by time
+        row = rows[i]
+        while now < len(edges_ms) - 2 and row.time_ms >= edges_ms[now + 1]:
+            now += 1
+        outcomes[row.outcome, now] += 1
+        if row.outcome != Outcome.REJECTED:
+            latency[np.searchsorted(latency_edges_ms, row.latency_ms)] += 1
+        for d in (row.choice, row.second):
+            if d >= 0:
+                there = deployments[d]
+                alone_ms = (there.base_ms + there.per_kb_ms * requests[i].size_kb) * draws[i].work
+                sent_ms[there.node, now] += alone_ms * there.weight
 
 
 def together(details: Sequence[dict[str, Any]]) -> dict[str, Any]:

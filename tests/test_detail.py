@@ -1,0 +1,86 @@
+"""Detail of runs: every request is counted once, in the bin of its arrival."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from builders import Ask, deploy, link_change, node, phase, play, scenario, source
+from fairlead.experiments.detail import LATENCY_MS, changes, detail, time_edges_s, together
+from fairlead.policies.interface import find
+from fairlead.scenarios.loader import load
+from fairlead.sim.serving.host import run
+from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.summary import summarise
+from fairlead.sim.serving.workload import make_workload
+from fairlead.sim.serving.world import new_world
+
+
+def test_bins_are_round_and_end_with_the_run() -> None:
+    assert time_edges_s(scenario(duration_s=300.0))[:3] == [0, 5, 10]
+    assert time_edges_s(scenario(duration_s=690.0))[-2:] == [680, 690.0]
+    assert time_edges_s(scenario(duration_s=1.0))[-2:] == [0.99, 1.0]
+    odd = time_edges_s(scenario(duration_s=3.005))
+    assert odd[-1] == 3.005
+    assert len(odd) <= 121
+
+
+def test_outcomes_latency_and_load_of_a_run_worked_by_hand() -> None:
+    made = scenario(
+        nodes=[node("edge", count=2)], deployments=[deploy(share=0.5, servers=1, queue_limit=2)], duration_s=1.0
+    )  # 10 ms on one of two devices; bins of 10 ms
+    asks = [Ask(0.0), Ask(1.0, deadline_ms=15.0), Ask(2.0), Ask(500.0, work=2.0)]
+    world = play(made, asks)
+    got = detail(made, build_plan(made), world)
+    assert got["outcomes"]["success"][0] == 1
+    assert got["outcomes"]["late"][0] == 1
+    assert got["outcomes"]["rejected"][0] == 1
+    assert got["outcomes"]["success"][50] == 1
+    assert sum(map(sum, got["outcomes"].values())) == 4
+    where = np.searchsorted(LATENCY_MS, [10.0, 19.0, 20.0])
+    assert np.flatnonzero(got["latency"]).tolist() == sorted(set(where.tolist()))
+    assert got["load"]["edge"][0] == pytest.approx(2 * 10.0 / 2 / 10.0)  # two of 10 ms, on half the node, in 10 ms
+    assert got["load"]["edge"][50] == pytest.approx(20.0 / 2 / 10.0)
+
+
+def test_a_second_inference_is_load_as_well() -> None:
+    made = scenario(
+        nodes=[node("edge"), node("cloud", cloud=True)],
+        deployments=[deploy("small", "edge"), deploy("large", "cloud")],
+        rules={"second_inference": True},
+    )
+    got = detail(made, build_plan(made), play(made, [Ask(0.0, min_accuracy=0.85)]))
+    assert got["load"] == {"edge": [1.0] + [0.0] * 99, "cloud": [2.0] + [0.0] * 99}
+
+
+def test_it_agrees_with_the_figures() -> None:
+    made = load("shifting", ["duration_s=20"])
+    plan = build_plan(made)
+    world = new_world(plan, make_workload(made, 7))
+    run(plan, world, find("farthest"))
+    got, figures = detail(made, plan, world), summarise(made, plan, world)
+    n = figures["requests"]
+    for name, counts in got["outcomes"].items():
+        assert sum(counts) / n == pytest.approx(figures[name])
+    assert sum(got["latency"]) / n == pytest.approx(1 - figures["rejected"])
+
+
+def test_seeds_together_add_counts_and_average_loads() -> None:
+    names = ("success", "late", "inaccurate", "rejected")
+    one = {"outcomes": {k: [1, 2] for k in names}, "latency": [3], "load": {"n": [0.5]}}
+    two = {"outcomes": {k: [0, 5] for k in names}, "latency": [4], "load": {"n": [1.0]}}
+    both = together([one, two])
+    assert both["outcomes"]["late"] == [1, 7]
+    assert both["latency"] == [7]
+    assert both["load"] == {"n": [0.75]}
+
+
+def test_changes_are_told_in_words_and_in_order() -> None:
+    made = scenario(
+        sources=[source(phases=(phase(at_s=0.0, rate=0.5), phase(at_s=0.6, rate=2.0)))],
+        changes=[link_change(to="edge", at_s=0.3, up=False), link_change(to="edge", at_s=0.6, up=True, delay_ms=7.0)],
+    )
+    assert changes(made) == [
+        {"at_s": 0.3, "what": "link to edge: down"},
+        {"at_s": 0.6, "what": "app: rate x 2; link to edge: delay 7 ms, up"},
+    ]
