@@ -54,7 +54,7 @@ def answer(
     policies = _policies(args.policies)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress() as bar:
-        progress = _Progress(bar, args, checkpoint)
+        progress = BarOf(bar, args, checkpoint)
         result = compare(scenarios, policies, seeds, _workers(args, len(scenarios)), checkpoint, progress)
     try:  # the tables before the file: a full disk then costs the file alone
         show(console(stderr=args.json == "-"), result)
@@ -102,7 +102,7 @@ def _progress() -> Progress:
     )
 
 
-class _Progress:
+class BarOf:
     """Tells the bar how far it is; before that, what was finished before and why the first piece takes long."""
 
     def __init__(self, bar: Progress, args: argparse.Namespace, checkpoint: Path | None) -> None:

@@ -157,7 +157,10 @@ def _run(arguments: list[str]) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; 0 when all went well, 2 on wrong input, 130 when interrupted."""
     try:
-        return _run(sys.argv[1:] if arguments is None else arguments)
+        try:
+            return _run(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            sys.stdout.flush()  # here, where a reader that has gone is no error
     except UserError as error:
         print(f"fairlead: {error}", file=sys.stderr)
         return 2

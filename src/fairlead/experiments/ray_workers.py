@@ -103,6 +103,7 @@ def _no_answer(address: str) -> str:
 
 def _drive(pipe: Connection, pieces: Sequence[Piece], wanted: dict[str, Ingredients], address: str) -> None:
     end_with_parent()
+    os.setsid()  # a Ctrl-C reaches the whole group; Ray would not leave it blocked
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
