@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -33,6 +34,16 @@ WRONG = [
     (["compare", "full-edge", "--sets", "rate=1"], "unrecognized arguments: --sets rate=1"),
     (["compare", "full-edge", "--set", "rat=1"], "unknown field (did you mean 'rate'?)"),
     (["compare", "full-edge", "--json", "/nowhere/out.json"], "the folder /nowhere does not exist"),
+    (["compare", "full-edge", "--first-seed", "-1"], "--first-seed -1: expected a whole number from 0"),
+    (["compare", "full-edge", "--jobs", "2", "--ray", "auto"], "argument --ray: not allowed with argument --jobs"),
+    (["compare", "full-edge", "--ray", "local"], "--ray local: expected host:port, auto or ray://host:port"),
+    (["compare", "full-edge", "--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1: no Ray cluster answers there"),
+    (["compare", "full-edge", "--checkpoint", "/nowhere/kept"], "/nowhere/kept: can't keep the checkpoint there"),
+    (["compare", "full-edge", "--checkpoint", "x.json", "--json", "x.json"], "x.json: --json and --checkpoint need"),
+    (["sweep", "full-edge"], "the following arguments are required: --param, --values"),
+    (["sweep", "full-edge", "--param", "rat", "--values", "1,2"], "--param rat: unknown field (did you mean 'rate'?)"),
+    (["sweep", "full-edge", "--param", "rate", "--values", "20,20"], "--values 20,20: rate=20 is there twice"),
+    (["sweep", "full-edge", "--param", "rate", "--values", "1,x"], "--param rate=x: workload.rate_per_min: expected"),
     (["show", "dc-clod"], "unknown scenario 'dc-clod' (did you mean 'dc-cloud'?)"),
     (["show", "ecsrl", "--set", "workload.duration_s=5 min"], "expected a number in seconds, got '5 min'"),
 ]
@@ -63,7 +74,7 @@ def test_help_comes_in_under_half_a_second_and_has_examples() -> None:
 def test_the_cli_imports_neither_numba_nor_what_it_does_not_need() -> None:
     code = (
         "import sys\n"
-        "for name in ('torch', 'gymnasium', 'kubernetes', 'lightkube', 'stable_baselines3'):\n"
+        "for name in ('torch', 'gymnasium', 'kubernetes', 'lightkube', 'stable_baselines3', 'ray'):\n"
         "    sys.modules[name] = None\n"  # importing any of them now raises ImportError
         "import fairlead.cli, fairlead.cli.main\n"
         "heavy = {'numba', 'numpy', 'scipy', 'pydantic', 'rich'} & set(sys.modules)\n"
@@ -168,6 +179,47 @@ def test_json_can_go_to_standard_output() -> None:
     done = fairlead("compare", "ecsrl", "--set", "duration_s=5", "--policies", "closest", "--seeds", "2", "--json", "-")
     assert json.loads(done.stdout)["scenarios"]["ecsrl"]["best"] == "closest"
     assert "2 paired seeds" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["show", "full-edge"]])
+def test_a_reader_that_has_gone_is_no_error(arguments: list[str]) -> None:
+    """As `fairlead show full-edge | head -1` is."""
+    process = subprocess.Popen([*FAIRLEAD, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert (process.communicate(timeout=100)[1], process.returncode) == (b"", 0)
+
+
+def test_a_reader_that_has_gone_does_not_cost_the_file(tmp_path: Path) -> None:
+    question = ["compare", "ecsrl", "--set", "duration_s=5", "--policies", "closest", "--seeds", "2"]
+    process = subprocess.Popen([*FAIRLEAD, *question, "--json", "out.json"], cwd=tmp_path, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=100) == 0
+    assert json.loads((tmp_path / "out.json").read_text())["complete"] is True
+
+
+def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rich.progress import Progress
+
+    from fairlead.cli.asking import BarOf
+    from fairlead.policies import jit
+
+    question = argparse.Namespace(command="sweep", ray=None)
+    for cached, words in ((True, "sweeping"), (False, "compiling the engine (first run, about a minute)")):
+        monkeypatch.setattr(jit._config, "CACHE_DIR", str(tmp_path))
+        (tmp_path / "serving_1").mkdir(exist_ok=True)
+        index = tmp_path / "serving_1" / "engine.advance-1.py311.nbi"
+        index.touch() if cached else index.unlink()
+        bar = Progress(disable=True)
+        tell = BarOf(bar, question, Path("kept.jsonl"))
+        tell(12, 60)
+        assert bar.tasks[0].description == words
+        tell(13, 60)
+        assert (bar.tasks[0].description, bar.tasks[0].completed, bar.tasks[0].total) == ("sweeping", 13, 60)
+    assert capsys.readouterr().err == 2 * "12 of 60 pieces were finished before (kept.jsonl)\n"
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])

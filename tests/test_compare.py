@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from scipy import stats
 
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Outcome
-from fairlead.experiments import compare as module
+from fairlead.domain.scenario import Scenario
+from fairlead.experiments import workers
 from fairlead.experiments.compare import Comparison, compare
+from fairlead.experiments.piece import PieceResult
 from fairlead.experiments.result_file import as_json, check_writable, write_whole
+from fairlead.experiments.workers import local
 from fairlead.measure.statistics import estimate, jain, paired_difference
 from fairlead.policies.interface import find, registry
 from fairlead.scenarios.loader import load
@@ -25,9 +29,13 @@ SHORT = ["duration_s=10"]
 POLICIES = ("closest", "load-balancing", "random")
 
 
+def scenarios(*names: str, overrides: list[str] = SHORT) -> dict[str, Scenario]:
+    return {name: load(name, overrides) for name in names}
+
+
 @pytest.fixture(scope="module")
 def result() -> Comparison:
-    return compare([load("full-edge", SHORT), load("ecsrl", SHORT)], POLICIES, range(3))
+    return compare(scenarios("full-edge", "ecsrl"), POLICIES, range(3))
 
 
 def test_every_policy_runs_on_every_scenario_and_seed(result: Comparison) -> None:
@@ -55,19 +63,21 @@ def test_the_best_policy_is_not_behind_itself_and_the_others_are(result: Compari
 
 
 def test_the_same_bytes_whatever_the_number_of_processes() -> None:
-    scenarios = [load("full-edge", SHORT), load("ecsrl", SHORT)]
-    one = as_json(compare(scenarios, POLICIES, range(2), jobs=1), SHORT)
-    two = as_json(compare(scenarios, POLICIES, range(2), jobs=2), SHORT)
+    both = scenarios("full-edge", "ecsrl")
+    one = as_json(compare(both, POLICIES, range(2)), SHORT)
+    two = as_json(compare(both, POLICIES, range(2), partial(local, jobs=2)), SHORT)
     assert one == two
 
 
 def test_the_file_carries_settings_versions_assumptions_and_the_scenario(result: Comparison) -> None:
     document = json.loads(as_json(result, SHORT))
-    assert document["settings"] == {"seeds": [0, 1, 2], "policies": list(POLICIES), "set": SHORT}
+    assert document["settings"] == {"seeds": [0, 1, 2], "policies": list(POLICIES), "set": SHORT, "sweep": None}
     assert set(document["versions"]) == {"python", "numpy", "numba", "scipy"}
     assert document["policies"]["closest"] == {"package": "fairlead", "kind": "compiled", "hash": find("closest").hash}
     assert (document["complete"], document["stopped"]) == (True, None)
     scenario = document["scenarios"]["ecsrl"]
+    assert scenario["title"] == load("ecsrl").title
+    assert scenario["bound"] is None
     assert "devices.jetson-tx2: price_per_h" in scenario["assumptions"]
     assert scenario["definition"]["workload"]["duration_s"] == 10
     figures = scenario["policies"]["closest"]["figures"]
@@ -78,7 +88,7 @@ def test_the_file_carries_settings_versions_assumptions_and_the_scenario(result:
 
 
 def test_an_interrupt_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = module.run_piece, []
+    real, calls = workers.run_piece, []
 
     def third_is_interrupted(piece: Any) -> Any:
         calls.append(piece.seed)
@@ -86,8 +96,8 @@ def test_an_interrupt_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) ->
             raise KeyboardInterrupt
         return real(piece)
 
-    monkeypatch.setattr(module, "run_piece", third_is_interrupted)
-    result = compare([load("ecsrl", SHORT)], POLICIES, range(5), jobs=1)
+    monkeypatch.setattr(workers, "run_piece", third_is_interrupted)
+    result = compare(scenarios("ecsrl"), POLICIES, range(5))
     assert result.interrupted
     assert result.done_seeds("ecsrl") == [0, 1]
     document = json.loads(as_json(result, SHORT))
@@ -106,15 +116,38 @@ def test_a_policy_that_fails_is_named_and_the_others_are_whole(monkeypatch: pyte
         real(plan, world, policy)
 
     monkeypatch.setattr(host, "run", random_fails)
-    result = compare([load("ecsrl", SHORT)], POLICIES, range(2), jobs=1)
+    result = compare(scenarios("ecsrl"), POLICIES, range(2))
     assert list(result.failures) == ["random"]
     assert "boom (scenario ecsrl, seed 0)" in result.failures["random"]
     assert set(result.ranking("ecsrl")) == {"closest", "load-balancing"}
     assert result.done_seeds("ecsrl") == [0, 1]
 
 
+def test_results_come_together_in_the_order_of_the_question_whoever_is_first() -> None:
+    def piece(label: str, seed: int) -> PieceResult:
+        figures = {"closest": {"success": 0.1 * seed}, "random": {"success": 0.05 * seed}}
+        return PieceResult(label, seed, figures, {}, {"closest": {"n": seed}}, 0.9 - 0.1 * seed)
+
+    both = scenarios("full-edge", "ecsrl")
+    pieces = [piece(label, seed) for label in both for seed in range(3)]
+    there, back = Comparison(both, ("closest", "random"), (0, 1, 2)), Comparison(both, ("closest", "random"), (0, 1, 2))
+    for one, other in zip(pieces, reversed(pieces), strict=True):
+        there.add(one)
+        back.add(other)
+    assert as_json(there, []) == as_json(back, [])
+    assert there.details["ecsrl"]["closest"] == {0: {"n": 0}, 1: {"n": 1}, 2: {"n": 2}}
+    bound = json.loads(as_json(back, []))["scenarios"]["ecsrl"]["bound"]
+    assert bound["by_seed"] == pytest.approx([0.9, 0.8, 0.7])
+    assert (bound["mean"], bound["n"]) == (pytest.approx(0.8), 3)
+
+
+def test_wrong_input_that_shows_only_in_the_run_is_the_users_error() -> None:
+    with pytest.raises(UserError, match="no request arrived"):
+        compare(scenarios("ecsrl", overrides=["duration_s=0.001", "rate=0.001"]), POLICIES, range(2))
+
+
 def test_with_one_seed_there_is_no_interval() -> None:
-    result = compare([load("ecsrl", SHORT)], ("closest",), [0])
+    result = compare(scenarios("ecsrl"), ("closest",), [0])
     assert math.isnan(result.estimates("ecsrl", "closest")["success"].ci95)
     assert json.loads(as_json(result, []))["scenarios"]["ecsrl"]["policies"]["closest"]["behind_best"]["ci95"] is None
 
@@ -168,15 +201,15 @@ def test_links_stay_links_and_devices_stay_devices(tmp_path: Path) -> None:
 
 
 def test_what_goes_wrong_midway_costs_no_finished_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = module.run_piece
+    real = workers.run_piece
 
     def second_does_not_fit(piece: Any) -> Any:
         if piece.seed == 1:
             raise MemoryError("Unable to allocate 7 TiB")
         return real(piece)
 
-    monkeypatch.setattr(module, "run_piece", second_does_not_fit)
-    result = compare([load("ecsrl", SHORT)], POLICIES, range(3))
+    monkeypatch.setattr(workers, "run_piece", second_does_not_fit)
+    result = compare(scenarios("ecsrl"), POLICIES, range(3))
     assert result.interrupted == "stopped by MemoryError: Unable to allocate 7 TiB"
     assert result.done_seeds("ecsrl") == [0]
 
@@ -188,8 +221,8 @@ def test_what_goes_wrong_midway_costs_no_finished_run(monkeypatch: pytest.Monkey
 def shown() -> Comparison:
     seven = [p.name for p in registry()[0].values() if p.source == "ASET" and p.name != "random"]
     assert len(seven) == 7
-    scenarios = [load("full-edge", ["rate=40"]), load("latency-minority")]
-    return compare(scenarios, seven, range(1000, 1012), jobs=2)
+    both = {"full-edge": load("full-edge", ["rate=40"]), "latency-minority": load("latency-minority")}
+    return compare(both, seven, range(1000, 1012), partial(local, jobs=2))
 
 
 @pytest.mark.slow
@@ -211,7 +244,7 @@ def test_balancing_load_is_unfair_to_a_latency_sensitive_minority(shown: Compari
 def test_no_policy_of_the_seven_is_best_everywhere(shown: Comparison) -> None:
     """Each is somewhere behind the best with an interval below 0."""
     for policy in shown.policies:
-        assert any(shown.behind_best(s.name, policy).high < 0 for s in shown.scenarios), policy
+        assert any(shown.behind_best(s, policy).high < 0 for s in shown.scenarios), policy
 
 
 @pytest.mark.slow

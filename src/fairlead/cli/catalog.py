@@ -17,10 +17,17 @@ from fairlead.policies.interface import registry
 from fairlead.scenarios.loader import available, load
 
 
+class _Console(Console):
+    """Leaves it to `main` what a reader that has gone means."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console(stderr: bool = False) -> Console:
     """Standard output (or error); wide enough for tables when it is not a terminal."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(width=None if stream.isatty() else 200, highlight=False, stderr=stderr)
+    return _Console(width=None if stream.isatty() else 200, highlight=False, stderr=stderr)
 
 
 def warn_broken() -> None:

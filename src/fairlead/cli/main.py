@@ -19,7 +19,9 @@ examples:
   fairlead show full-edge                          one scenario, with its assumptions
   fairlead compare full-edge --seeds 5             every policy, paired seeds, confidence intervals
   fairlead compare full-edge --set rate=100 --policies closest,load-balancing --json out.json
+  fairlead sweep full-edge --param rate --values 20:120:20
 """
+_SCENARIO = "a name from `fairlead scenarios`, or a .yaml file"
 
 _COMPARE_EXAMPLES = """\
 examples:
@@ -27,7 +29,18 @@ examples:
   fairlead compare shifting --policies closest,farthest,load-balancing --json out.json
   fairlead compare full-edge --set rate=100 --set rules.dispatch=request
   fairlead compare my-edge.yaml --jobs 4
+  fairlead compare full-edge --seeds 1000 --ray auto --checkpoint full-edge.jsonl
+"""
 
+_SWEEP_EXAMPLES = """\
+examples:
+  fairlead sweep full-edge --param rate --values 20,40,60,80,100,120
+  fairlead sweep full-edge --param rate --values 20:120:20 --seeds 20 --json out.json
+  fairlead sweep ecsrl --param nodes.cloud.count --values 1,2,4 --policies closest,farthest
+  fairlead sweep full-edge --param rate --values 10:200:10 --seeds 100 --ray 10.0.0.1:6379
+"""
+
+_SET = """
 --set takes a field of the workload or the rules by its name (rate, duration_s, dispatch, window_ms, ...), any other
 field of the scenario by its path (nodes.dc.count=8, links.0.delay_ms=5, workload.sources.NAME.share=0.5).
 """
@@ -54,40 +67,71 @@ def _parser() -> argparse.ArgumentParser:
         "compare",
         help="compare policies on scenarios over paired seeds",
         description="Run every policy on every scenario over the same seeds and show how they differ.",
-        epilog=_COMPARE_EXAMPLES,
+        epilog=_COMPARE_EXAMPLES + _SET,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    compare.add_argument(
-        "scenarios", nargs="+", metavar="SCENARIO", help="a name from `fairlead scenarios`, or a .yaml file"
+    compare.add_argument("scenarios", nargs="+", metavar="SCENARIO", help=_SCENARIO)
+    _add_experiment(compare, checkpoint="keep every finished piece there, and go on from what is there")
+    sweep = commands.add_parser(
+        "sweep",
+        help="compare policies over the values of one field of a scenario",
+        description="Compare policies on one scenario at several values of one of its fields, over the same seeds. "
+        "A sweep that was stopped or killed goes on where it was when the same command is run again.",
+        epilog=_SWEEP_EXAMPLES + _SET,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    compare.add_argument("--policies", metavar="A,B", help="only these (default: all of `fairlead policies`)")
-    compare.add_argument("--seeds", type=int, default=5, metavar="N", help="how many seeds, from 0 (default 5)")
-    compare.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="change a field of the scenarios",
+    sweep.add_argument("scenario", metavar="SCENARIO", help=_SCENARIO)
+    sweep.add_argument("--param", required=True, metavar="FIELD", help="the field, named as in --set")
+    sweep.add_argument(
+        "--values",
+        required=True,
+        metavar="V,W|START:STOP:STEP",
+        help="its values (20,40,60 or 20:120:20, stop included)",
     )
-    compare.add_argument(
-        "--jobs", type=int, metavar="N", help="processes (default: one per core, when there is enough to do)"
+    _add_experiment(
+        sweep,
+        checkpoint="keep every finished piece there, and go on from what is there "
+        "(default: fairlead-sweep-SCENARIO-FIELD.jsonl in this folder; none: no file)",
     )
-    compare.add_argument("--json", metavar="FILE", help="write all figures there (-: to standard output)")
     commands.add_parser("scenarios", help="list the scenarios that ship")
     commands.add_parser("policies", help="list the policies, third parties' included")
     show = commands.add_parser("show", help="show a scenario and its assumptions")
-    show.add_argument("scenario", metavar="SCENARIO", help="a name from `fairlead scenarios`, or a .yaml file")
+    show.add_argument("scenario", metavar="SCENARIO", help=_SCENARIO)
     show.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help="change a field first"
     )
     return parser
 
 
+def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
+    """The options that compare and sweep share."""
+    parser.add_argument("--policies", metavar="A,B", help="only these (default: all of `fairlead policies`)")
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many seeds (default 5)")
+    parser.add_argument("--first-seed", type=int, default=0, metavar="N", help="the first of them (default 0)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="change a field of the scenario",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--jobs", type=int, metavar="N", help="processes (default: one per core, when there is enough to do)"
+    )
+    where.add_argument(
+        "--ray", metavar="ADDRESS", help="run on the Ray cluster there: host:port, auto, or ray://host:port"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write all figures there (-: to standard output)")
+    parser.add_argument("--checkpoint", metavar="FILE", help=checkpoint)
+
+
 def _run(arguments: list[str]) -> int:
     parser = _parser()
-    known = ["compare", "scenarios", "policies", "show"]
+    known = ["compare", "sweep", "scenarios", "policies", "show"]
     command = next((a for a in arguments if not a.startswith("-")), None)
     if command is not None and command not in known:
         raise UserError(f"unknown command {command!r}{nearest(command, known)}")
@@ -99,6 +143,10 @@ def _run(arguments: list[str]) -> int:
         from fairlead.cli.compare import run_compare
 
         return run_compare(args)
+    if args.command == "sweep":
+        from fairlead.cli.compare import run_sweep
+
+        return run_sweep(args)
     from fairlead.cli import catalog
 
     if args.command == "show":
@@ -109,7 +157,10 @@ def _run(arguments: list[str]) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; 0 when all went well, 2 on wrong input, 130 when interrupted."""
     try:
-        return _run(sys.argv[1:] if arguments is None else arguments)
+        try:
+            return _run(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            sys.stdout.flush()  # here, where a reader that has gone is no error
     except UserError as error:
         print(f"fairlead: {error}", file=sys.stderr)
         return 2

@@ -1,4 +1,7 @@
-"""The tables of `fairlead compare`. No number is cut: what does not fit the terminal is left out whole, and named."""
+"""The tables of `fairlead compare`. No number is cut: what does not fit the terminal is left out whole, and named.
+
+`sweep_tables` shares the frame: what stands above and below the tables, and how numbers are written.
+"""
 
 from __future__ import annotations
 
@@ -12,80 +15,103 @@ from rich.table import Table
 from fairlead.domain.outcomes import REASON_NAMES
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.compare import Comparison
-from fairlead.measure.statistics import Estimate
+from fairlead.measure.statistics import Estimate, estimate
 
 Columns = dict[str, list[str]]  # heading -> a cell per policy, in the order of display
 
 
 def show(out: Console, result: Comparison, given: list[str], overrides: list[str]) -> None:
     """Print a comparison; `given` are the scenarios as the user named them."""
-    for scenario, name in zip(result.scenarios, given, strict=True):
-        seeds = len(result.done_seeds(scenario.name))
+    for (label, scenario), name in zip(result.scenarios.items(), given, strict=True):
+        seeds = len(result.done_seeds(label))
         if not seeds:
-            out.print(f"{escape(scenario.name)}: no seed is finished")
+            out.print(f"{escape(label)}: no seed is finished")
             continue
-        out.print(f"[bold]{escape(scenario.name)}[/bold]: {escape(scenario.title)}")
-        if overrides:
-            out.print(f"with {escape(', '.join(overrides))}")
-        requests = result.estimates(scenario.name, result.ranking(scenario.name)[0])["requests"].mean
+        head(out, scenario, overrides)
+        requests = result.estimates(label, result.ranking(label)[0])["requests"].mean
         out.print(f"{seeds} paired seeds of {requests:,.0f} requests; mean and 95 % interval; shares in % of requests")
-        _print(out, *_outcomes(result, scenario.name))
+        if bound := result.bound_values(label):
+            out.print(f"no policy can pass {percent(estimate(bound))} success")
+        _print(out, *_outcomes(result, label))
         out.print(
             "energy (idle included), price of busy time, how busy, success per SLA class and tenant in %, fairness"
         )
-        _print(out, *_costs(result, scenario))
-        assumed = scenario.assumptions()
-        out.print(f"[dim]assumed: {_sections(assumed)}; all {len(assumed)}: fairlead show {escape(name)}[/dim]\n")
-    for policy in result.failures:
+        _print(out, *_costs(result, label))
+        foot(out, scenario, name)
+    failed(out, result)
+
+
+def head(out: Console, scenario: Scenario, overrides: list[str]) -> None:
+    """What is compared."""
+    out.print(f"[bold]{escape(scenario.name)}[/bold]: {escape(scenario.title)}")
+    if overrides:
+        out.print(f"with {escape(', '.join(overrides))}")
+
+
+def foot(out: Console, scenario: Scenario, name: str) -> None:
+    """What is assumed."""
+    assumed = scenario.assumptions()
+    out.print(f"[dim]assumed: {_sections(assumed)}; all {len(assumed)}: fairlead show {escape(name)}[/dim]\n")
+
+
+def failed(out: Console, result: Comparison) -> None:
+    """Which policies have no figures."""
+    for policy in sorted(result.failures):
         out.print(f"[red]failed[/red]: {escape(policy)}")
 
 
 def _print(out: Console, columns: Columns, least_important_first: list[str]) -> None:
     """Print the columns that fit; the first of them is the policies."""
     left_out = []
-
-    def width() -> int:
-        return 1 + sum(3 + max(map(len, [heading, *cells])) for heading, cells in columns.items())
-
     for heading in least_important_first:
-        if width() <= out.width:
+        if width(columns) <= out.width:
             break
         left_out.append(heading)
         del columns[heading]
-    table = Table(header_style="bold")
-    for i, heading in enumerate(columns):
-        table.add_column(heading, justify="right" if i else "left", no_wrap=True)
-    for i, row in enumerate(zip(*columns.values(), strict=True)):
-        table.add_row(*map(escape, row), style="" if i else "bold")
-    out.print(table)
+    out.print(table(columns))
     if left_out:
         out.print(f"[dim]no room here for: {', '.join(left_out)} (a wider terminal or --json has them)[/dim]")
 
 
-def _outcomes(result: Comparison, scenario: str) -> tuple[Columns, list[str]]:
-    ranking = result.ranking(scenario)
-    e = {p: result.estimates(scenario, p) for p in ranking}
-    behind = ["best", *(_percent(result.behind_best(scenario, p)) for p in ranking[1:])]
-    columns = {"policy": ranking, "success": [_percent(e[p]["success"]) for p in ranking], "behind best": behind}
+def width(columns: Columns) -> int:
+    """How many characters wide their table is."""
+    return 1 + sum(3 + max(map(len, [heading, *cells])) for heading, cells in columns.items())
+
+
+def table(columns: Columns) -> Table:
+    """The columns as a table whose first row stands out."""
+    made = Table(header_style="bold")
+    for i, heading in enumerate(columns):
+        made.add_column(heading, justify="right" if i else "left", no_wrap=True)
+    for i, row in enumerate(zip(*columns.values(), strict=True)):
+        made.add_row(*map(escape, row), style="" if i else "bold")
+    return made
+
+
+def _outcomes(result: Comparison, label: str) -> tuple[Columns, list[str]]:
+    ranking = result.ranking(label)
+    e = {p: result.estimates(label, p) for p in ranking}
+    behind = ["best", *(percent(result.behind_best(label, p)) for p in ranking[1:])]
+    columns = {"policy": ranking, "success": [percent(e[p]["success"]) for p in ranking], "behind best": behind}
     for share in ("late", "inaccurate", "rejected"):
-        columns[share] = [_percent(e[p][share]) for p in ranking]
+        columns[share] = [percent(e[p][share]) for p in ranking]
     columns["rejected for"] = [_reasons(e[p]) for p in ranking]
     for part in ("p50", "p95", "p99"):
         columns[f"{part} ms"] = [f"{e[p][f'latency_{part}_ms'].mean:.1f}" for p in ranking]
     return columns, ["p50 ms", "p95 ms", "rejected for", "inaccurate", "p99 ms", "rejected", "late", "behind best"]
 
 
-def _costs(result: Comparison, scenario: Scenario) -> tuple[Columns, list[str]]:
-    ranking = result.ranking(scenario.name)
-    e = {p: result.estimates(scenario.name, p) for p in ranking}
+def _costs(result: Comparison, label: str) -> tuple[Columns, list[str]]:
+    ranking, workload = result.ranking(label), result.scenarios[label].workload
+    e = {p: result.estimates(label, p) for p in ranking}
     columns = {
         "policy": ranking,
         "mJ / success": [_plus_minus(e[p]["energy_per_success_mj"], "{:.0f}") for p in ranking],
         "cost / million": [_plus_minus(_times(1e6, e[p]["cost_per_success"]), "{:.2f}") for p in ranking],
         "busy": [f"{100 * e[p]['utilisation'].mean:.0f} %" for p in ranking],
     }
-    tenants = [f"tenant {name}" for name in scenario.workload.tenants]
-    classes = [f"sla {name}" for name in scenario.workload.sla_classes]
+    tenants = [f"tenant {name}" for name in workload.tenants]
+    classes = [f"sla {name}" for name in workload.sla_classes]
     for heading in (*classes, *tenants):
         figure = "success_" + heading.replace(" ", "_", 1)
         columns[heading] = [f"{100 * e[p][figure].mean:.1f}" for p in ranking]
@@ -108,7 +134,8 @@ def _times(factor: float, e: Estimate) -> Estimate:
     return Estimate(factor * e.mean, factor * e.ci95, e.n)
 
 
-def _percent(e: Estimate) -> str:
+def percent(e: Estimate) -> str:
+    """A share in % with its interval."""
     return _plus_minus(_times(100, e), "{:.2f}")
 
 

@@ -1,194 +1,125 @@
 """Compares policies on scenarios over paired seeds: the same workload for every policy, so that differences are theirs.
 
-A piece of work is one (scenario, seed): its workload is drawn once and every policy runs on it. Pieces go to local
-processes; results are put together in the order of the question, so that they never depend on how many there were.
+The work is cut into pieces, one per (scenario, seed), which `workers` run here or elsewhere. Results are put together
+in the order of the question, so that they never depend on how many workers there were, nor on which was first.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
-from types import FrameType
+from pathlib import Path
 from typing import Any
 
-from fairlead.domain.errors import PolicyError, UserError, one_line
+from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.scenario import Scenario
+from fairlead.experiments.checkpoint import Checkpoint
+from fairlead.experiments.identity import keys
+from fairlead.experiments.piece import Figures, Piece, PieceResult
+from fairlead.experiments.workers import Workers, WorkersLost, local
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
-
-Figures = dict[str, float]
-_STOPS = (signal.SIGINT, signal.SIGTERM)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One (scenario, seed) for all policies."""
-
-    scenario: Scenario
-    seed: int
-    policies: tuple[str, ...]
 
 
 @dataclass
 class Comparison:
-    """The runs that are finished. `runs[scenario][policy][seed]` are their figures."""
+    """The runs that are finished. `runs[label][policy][seed]` are their figures; details likewise."""
 
-    scenarios: tuple[Scenario, ...]
+    scenarios: dict[str, Scenario]  # by label: their name, or the point of a sweep
     policies: tuple[str, ...]
     seeds: tuple[int, ...]
     runs: dict[str, dict[str, dict[int, Figures]]] = field(default_factory=dict)
+    details: dict[str, dict[str, dict[int, dict[str, Any]]]] = field(default_factory=dict)
+    bounds: dict[str, dict[int, float]] = field(default_factory=dict)  # [label][seed]
     failures: dict[str, str] = field(default_factory=dict)  # policy -> one line
     interrupted: str = ""  # why not all of it was run; empty when it was
+    _done: dict[str, list[int]] = field(default_factory=dict, repr=False)  # by label; forgotten when a piece comes in
 
-    def done_seeds(self, scenario: str) -> list[int]:
+    def add(self, piece: PieceResult) -> None:
+        """Take in a finished piece."""
+        self._done.clear()
+        for policy, figures in piece.figures.items():
+            self.runs.setdefault(piece.label, {}).setdefault(policy, {})[piece.seed] = figures
+        for policy, detail in piece.details.items():
+            self.details.setdefault(piece.label, {}).setdefault(policy, {})[piece.seed] = detail
+        if piece.bound is not None:
+            self.bounds.setdefault(piece.label, {})[piece.seed] = piece.bound
+        for policy, line in piece.failures.items():  # the least of them, whichever came first
+            self.failures[policy] = min(line, self.failures.get(policy, line))
+
+    def done_seeds(self, label: str) -> list[int]:
         """Seeds for which every policy that did not fail has finished, in order."""
-        runs = self.runs.get(scenario, {})
-        alive = [p for p in self.policies if p not in self.failures]
-        return [s for s in self.seeds if alive and all(s in runs.get(p, {}) for p in alive)]
+        if label not in self._done:
+            runs = self.runs.get(label, {})
+            alive = [p for p in self.policies if p not in self.failures]
+            self._done[label] = [s for s in self.seeds if alive and all(s in runs.get(p, {}) for p in alive)]
+        return self._done[label]
 
-    def values(self, scenario: str, policy: str, figure: str) -> list[float]:
+    def values(self, label: str, policy: str, figure: str) -> list[float]:
         """The figure of each finished seed."""
-        runs = self.runs[scenario][policy]
-        return [runs[s][figure] for s in self.done_seeds(scenario)]
+        runs = self.runs[label][policy]
+        return [runs[s][figure] for s in self.done_seeds(label)]
 
-    def ranking(self, scenario: str) -> list[str]:
+    def ranking(self, label: str) -> list[str]:
         """Policies by mean success, best first; of equals the first by name."""
         alive = [p for p in self.policies if p not in self.failures]
-        if not self.done_seeds(scenario):
+        if not self.done_seeds(label):
             return []
-        return sorted(alive, key=lambda p: (-estimate(self.values(scenario, p, "success")).mean, p))
+        return sorted(alive, key=lambda p: (-estimate(self.values(label, p, "success")).mean, p))
 
-    def estimates(self, scenario: str, policy: str) -> dict[str, Estimate]:
+    def estimates(self, label: str, policy: str) -> dict[str, Estimate]:
         """Every figure with its interval."""
-        first = self.runs[scenario][policy][self.done_seeds(scenario)[0]]
-        return {name: estimate(self.values(scenario, policy, name)) for name in first}
+        first = self.runs[label][policy][self.done_seeds(label)[0]]
+        return {name: estimate(self.values(label, policy, name)) for name in first}
 
-    def behind_best(self, scenario: str, policy: str) -> Estimate:
+    def behind_best(self, label: str, policy: str) -> Estimate:
         """Success minus that of the best policy, seed by seed."""
-        best = self.values(scenario, self.ranking(scenario)[0], "success")
-        return paired_difference(self.values(scenario, policy, "success"), best)
+        best = self.values(label, self.ranking(label)[0], "success")
+        return paired_difference(self.values(label, policy, "success"), best)
 
-
-def run_piece(piece: Piece) -> tuple[str, int, dict[str, Figures], dict[str, str]]:
-    """Run one piece: (scenario, seed, figures by policy, failures by policy)."""
-    from fairlead.policies.interface import find
-    from fairlead.sim.serving.host import run
-    from fairlead.sim.serving.plan import build_plan
-    from fairlead.sim.serving.summary import summarise
-    from fairlead.sim.serving.workload import make_workload
-    from fairlead.sim.serving.world import new_world, reset
-
-    plan, workload = build_plan(piece.scenario), make_workload(piece.scenario, piece.seed)
-    world = new_world(plan, workload)
-    figures: dict[str, Figures] = {}
-    failures: dict[str, str] = {}
-    for name in piece.policies:
-        reset(plan, world, workload)
-        try:
-            run(plan, world, find(name))
-        except PolicyError as error:
-            failures[name] = f"{error} (scenario {piece.scenario.name}, seed {piece.seed})"
-            continue
-        figures[name] = summarise(piece.scenario, plan, world)
-    return piece.scenario.name, piece.seed, figures, failures
+    def bound_values(self, label: str) -> list[float]:
+        """The upper bound on success of each finished seed; empty when there is none."""
+        bounds = self.bounds.get(label, {})
+        return [bounds[s] for s in self.done_seeds(label) if s in bounds]
 
 
 def compare(
-    scenarios: Sequence[Scenario],
+    scenarios: Mapping[str, Scenario],
     policies: Sequence[str],
     seeds: Sequence[int],
-    jobs: int = 1,
+    workers: Workers = local,
+    checkpoint: Path | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Comparison:
-    """Run every policy on every scenario and seed. What is finished when Ctrl-C or a dead worker stops it is kept."""
-    result = Comparison(tuple(scenarios), tuple(policies), tuple(seeds))
-    pieces = [Piece(s, seed, tuple(policies)) for s in scenarios for seed in seeds]
-    progress(0, len(pieces))
-    try:
-        for done, (name, seed, figures, failures) in enumerate(_results(pieces, jobs), start=1):
-            for policy, values in figures.items():
-                result.runs.setdefault(name, {}).setdefault(policy, {})[seed] = values
-            for policy, line in sorted(failures.items()):
-                result.failures[policy] = min(line, result.failures.get(policy, line))
-            progress(done, len(pieces))
-    except KeyboardInterrupt:
-        result.interrupted = "interrupted"
-    except BrokenProcessPool:
-        result.interrupted = "a worker process was killed (out of memory? try fewer --jobs)"
-    except (MemoryError, OSError, UserError) as error:
-        result.interrupted = f"stopped by {one_line(error)}"
-    return result
+    """Run every policy on every scenario and seed. What is finished when Ctrl-C or dead workers stop it is kept.
 
-
-def _results(pieces: Sequence[Piece], jobs: int) -> Iterator[Any]:
-    """The pieces' results as they finish. An interrupt starts no more, and is raised when those begun are done."""
-    with _noted_interrupts() as interrupted:
-        for piece in pieces if jobs <= 1 else pieces[:1]:  # the first here: what it compiles is then in the cache
-            yield run_piece(piece)
-            if interrupted.is_set():
-                raise KeyboardInterrupt
-        if jobs > 1 and len(pieces) > 1:
-            yield from _pooled(pieces[1:], jobs, interrupted)
-
-
-def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) -> Iterator[Any]:
-    """The same on `jobs` processes, a few pieces ahead of them."""
-    left = iter(pieces)
-    with ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=multiprocessing.get_context("spawn")) as pool:
-        with _deaf_children():
-            waiting: set[Future[Any]] = {pool.submit(run_piece, p) for p in islice(left, 2 * jobs)}
+    With a checkpoint, pieces that it has are not run again, and it gets the others. `progress` is called first with
+    the number of pieces that were finished before, then after each piece.
+    """
+    result = Comparison(dict(scenarios), tuple(policies), tuple(seeds))
+    pieces = [Piece(label, s, seed, tuple(policies)) for label, s in scenarios.items() for seed in seeds]
+    with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
+        key_of = dict(zip(((p.label, p.seed) for p in pieces), keys(pieces), strict=True)) if kept else {}
+        before = kept.finished(set(key_of.values())) if kept else {}
+        for piece in before.values():
+            result.add(piece)
+        progress(done := len(before), len(pieces))
+        left = [p for p in pieces if key_of.get((p.label, p.seed)) not in before]
+        results = workers(left) if left else iter(())
         try:
-            while waiting:
-                done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-                if interrupted.is_set():
-                    waiting = {f for f in waiting if not f.cancel()}
-                else:
-                    waiting |= {pool.submit(run_piece, p) for p in islice(left, len(done))}
-                for future in done:
-                    yield future.result()
-        except KeyboardInterrupt:  # the second Ctrl-C: what is under way is dropped
-            for worker in multiprocessing.active_children():
-                worker.kill()
-            raise
-    if interrupted.is_set():
-        raise KeyboardInterrupt
-
-
-@contextmanager
-def _noted_interrupts() -> Iterator[threading.Event]:
-    """Notes the first Ctrl-C (or SIGTERM) instead of raising it amid locks and compiled code; a second one raises."""
-    noted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield noted
-        return
-    before = {number: signal.getsignal(number) for number in _STOPS}
-
-    def note(number: int, frame: FrameType | None) -> None:
-        noted.set()
-        signal.signal(signal.SIGINT, before[signal.SIGINT])
-        print("\nfinishing what is under way; Ctrl-C again drops it", file=sys.stderr)
-
-    for number in _STOPS:
-        signal.signal(number, note)
-    try:
-        yield noted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes started in here never see a Ctrl-C: it reaches the whole group, and only the parent acts on it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            for piece in results:
+                result.add(piece)
+                if kept:
+                    kept.add(key_of[piece.label, piece.seed], piece)
+                progress(done := done + 1, len(pieces))
+        except KeyboardInterrupt:
+            result.interrupted = "interrupted"
+        except WorkersLost as error:
+            result.interrupted = str(error)
+        except UserError as error:
+            if not done:
+                raise
+            result.interrupted = f"stopped: {error}"
+        except (MemoryError, OSError) as error:
+            result.interrupted = f"stopped by {one_line(error)}"
+    return result

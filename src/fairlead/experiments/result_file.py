@@ -1,4 +1,7 @@
-"""A comparison as JSON: figures with intervals, settings and versions. The same question gives the same bytes."""
+"""A comparison as JSON: figures with intervals, settings and versions. The same question gives the same bytes.
+
+Nothing of how it was run (processes, cluster, checkpoint) is in it. `cli` writes it; reports are made from it.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,27 @@ from typing import Any
 from fairlead import __version__
 from fairlead.domain.errors import UserError
 from fairlead.experiments.compare import Comparison
-from fairlead.measure.statistics import Estimate
+from fairlead.experiments.sweep import Sweep
+from fairlead.measure.statistics import Estimate, estimate
 from fairlead.policies.interface import find
 
 
-def as_json(result: Comparison, overrides: list[str]) -> str:
-    """The comparison as text."""
+def as_json(result: Comparison, overrides: list[str], sweep: Sweep | None = None) -> str:
+    """The comparison as text; a sweep is a comparison of its points."""
     document = {
         "fairlead": __version__,
         "versions": _versions(),
-        "settings": {"seeds": list(result.seeds), "policies": list(result.policies), "set": overrides},
+        "settings": {
+            "seeds": list(result.seeds),
+            "policies": list(result.policies),
+            "set": overrides,
+            "sweep": sweep and asdict(sweep),
+        },
         "policies": {name: _identity(name) for name in result.policies},
         "complete": not result.interrupted and not result.failures,
         "stopped": result.interrupted or None,
         "failures": dict(sorted(result.failures.items())),
-        "scenarios": {s.name: _scenario(result, s.name) | {"definition": asdict(s)} for s in result.scenarios},
+        "scenarios": {label: _scenario(result, label) for label in result.scenarios},
     }
     return json.dumps(_plain(document), indent=1, allow_nan=False) + "\n"
 
@@ -43,26 +52,32 @@ def _identity(name: str) -> dict[str, str]:
     return {"package": policy.package, "kind": policy.kind, "hash": policy.hash}
 
 
-def _scenario(result: Comparison, name: str) -> dict[str, Any]:
-    ranking, seeds = result.ranking(name), result.done_seeds(name)
-    scenario = next(s for s in result.scenarios if s.name == name)
+def _scenario(result: Comparison, label: str) -> dict[str, Any]:
+    ranking, seeds, scenario = result.ranking(label), result.done_seeds(label), result.scenarios[label]
     return {
+        "title": scenario.title,
         "seeds": seeds,
         "best": ranking[0] if ranking else None,
         "ranking": ranking,
         "assumptions": [f"{path}: {words}" for path, words in scenario.assumptions()],
+        "bound": _bound(result.bound_values(label)),
         "policies": {
             policy: {
-                "figures": {k: _estimate(e) for k, e in result.estimates(name, policy).items()},
-                "behind_best": _estimate(result.behind_best(name, policy)),
-                "by_seed": {k: result.values(name, policy, k) for k in result.runs[name][policy][seeds[0]]},
+                "figures": {k: _estimate(e) for k, e in result.estimates(label, policy).items()},
+                "behind_best": _estimate(result.behind_best(label, policy)),
+                "by_seed": {k: result.values(label, policy, k) for k in result.runs[label][policy][seeds[0]]},
             }
             for policy in ranking
         },
+        "definition": asdict(scenario),
     }
 
 
-def _estimate(e: Estimate) -> dict[str, float]:
+def _bound(by_seed: list[float]) -> dict[str, Any] | None:
+    return _estimate(estimate(by_seed)) | {"by_seed": by_seed} if by_seed else None
+
+
+def _estimate(e: Estimate) -> dict[str, Any]:
     return {"mean": e.mean, "ci95": e.ci95, "n": e.n}
 
 

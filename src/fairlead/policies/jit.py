@@ -30,16 +30,26 @@ _COMPILED_ROOMS = ("domain", "policies", "sim", "experiments/bounds")
 _KEPT_VERSIONS = 3
 
 
-def _cache_dir() -> Path:
+def code_hash(*rooms: str) -> str:
+    """Identifies the sources of these rooms of the package, and the Numba that compiles them."""
     package = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(numba.__version__.encode())
-    for room in _COMPILED_ROOMS:
+    for room in rooms:
         for path in sorted((package / room).rglob("*.py")):
             name = path.relative_to(package).as_posix()
-            if not name.startswith("sim/reference/"):  # never compiled
+            if not name.startswith("sim/reference/"):  # never compiled, part of no result
                 digest.update(name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def compiled_before() -> bool:
+    """Whether the engine is in the cache; if not, the next run compiles it."""
+    return any(Path(_config.CACHE_DIR).glob("*/engine.advance-*.nbi"))
+
+
+def _cache_dir() -> Path:
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlead"
-    folder = home / f"compiled-{digest.hexdigest()[:16]}"
+    folder = home / f"compiled-{code_hash(*_COMPILED_ROOMS)}"
     with suppress(OSError):  # read-only or shared with others: the cache then is as it is
         if folder.exists():
             os.utime(folder)

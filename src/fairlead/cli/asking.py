@@ -1,0 +1,143 @@
+"""What `fairlead compare` and `fairlead sweep` share: check the question, run it with a progress bar, close it.
+
+Tables go to standard output, the JSON where it is asked for, everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fairlead.cli.catalog import console, warn_broken
+from fairlead.domain.errors import UserError
+from fairlead.domain.scenario import Scenario
+from fairlead.experiments.compare import Comparison, compare
+from fairlead.experiments.ray_workers import on_ray
+from fairlead.experiments.result_file import as_json, check_writable, write_whole
+from fairlead.experiments.sweep import Sweep
+from fairlead.experiments.workers import Workers, local
+from fairlead.policies.interface import find, registry
+from fairlead.policies.jit import compiled_before
+
+_MOST_SEED = 2**62
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse wrong options before anything is loaded."""
+    if args.seeds < 1:
+        raise UserError(f"--seeds {args.seeds}: at least 1 is needed (5 or more for a useful interval)")
+    if not 0 <= args.first_seed <= _MOST_SEED:
+        raise UserError(f"--first-seed {args.first_seed}: expected a whole number from 0 to 2^62")
+    if args.jobs is not None and args.jobs < 1:
+        raise UserError(f"--jobs {args.jobs}: at least 1 is needed")
+    if args.json and args.json != "-":
+        check_writable(Path(args.json))
+
+
+def answer(
+    args: argparse.Namespace,
+    scenarios: Mapping[str, Scenario],
+    show: Callable[[Console, Comparison], None],
+    checkpoint: Path | None,
+    sweep: Sweep | None = None,
+) -> int:
+    """Run it, show it, write it; the exit code."""
+    if checkpoint and args.json and checkpoint.resolve() == Path(args.json).resolve():
+        raise UserError(f"{args.json}: --json and --checkpoint need a file each")
+    policies = _policies(args.policies)
+    seeds = range(args.first_seed, args.first_seed + args.seeds)
+    with _progress() as bar:
+        progress = BarOf(bar, args, checkpoint)
+        result = compare(scenarios, policies, seeds, _workers(args, len(scenarios)), checkpoint, progress)
+    try:  # the tables before the file: a full disk then costs the file alone
+        show(console(stderr=args.json == "-"), result)
+    finally:  # and a reader of the tables who has gone (`| head`) does not cost the file
+        if args.json == "-":
+            print(as_json(result, args.overrides, sweep), end="")
+        elif args.json:
+            write_whole(Path(args.json), as_json(result, args.overrides, sweep))
+            print(f"figures written to {args.json}", file=sys.stderr)
+    return _close(result, checkpoint)
+
+
+def _workers(args: argparse.Namespace, scenarios: int) -> Workers:
+    if args.ray is not None:
+        return partial(on_ray, address=args.ray)
+    return partial(local, jobs=args.jobs or _jobs(scenarios * args.seeds))
+
+
+def _jobs(pieces: int) -> int:
+    """One process per core that we may use, but none that would not earn its start."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, pieces // 8))
+
+
+def _policies(text: str | None) -> list[str]:
+    if text is None:
+        warn_broken()
+        return list(registry()[0])
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UserError("--policies: names are missing (see `fairlead policies`)")
+    return list(dict.fromkeys(find(name).name for name in names))
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("scenario seeds"),
+        TimeRemainingColumn(),
+        console=(console := Console(stderr=True)),
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+class BarOf:
+    """Tells the bar how far it is; before that, what was finished before and why the first piece takes long."""
+
+    def __init__(self, bar: Progress, args: argparse.Namespace, checkpoint: Path | None) -> None:
+        self._bar, self._checkpoint, self._before = bar, checkpoint, -1
+        self._verb = {"compare": "comparing", "sweep": "sweeping"}[args.command]
+        compiling = args.ray is None and not compiled_before()
+        first = "compiling the engine (first run, about a minute)" if compiling else self._verb
+        self._task = bar.add_task(first, total=None)
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._before < 0:
+            self._before = done
+            if done:
+                print(f"{done} of {total} pieces were finished before ({self._checkpoint})", file=sys.stderr)
+        elif done > self._before:
+            self._bar.update(self._task, description=self._verb)
+        self._bar.update(self._task, completed=done, total=total)
+
+
+def _close(result: Comparison, checkpoint: Path | None) -> int:
+    """Say what is not whole and where it is kept, and the exit code for it."""
+    for _, line in sorted(result.failures.items()):
+        print(f"fairlead: {line}; its runs are marked failed, the others are whole", file=sys.stderr)
+    if result.interrupted:
+        done = sum(len(result.done_seeds(label)) for label in result.scenarios)
+        total = len(result.scenarios) * len(result.seeds)
+        where = f" in {checkpoint}; the same command goes on from there" if checkpoint else ""
+        print(
+            f"fairlead: {result.interrupted}; {done} of {total} scenario seeds were finished and are kept{where}",
+            file=sys.stderr,
+        )
+        return 130 if result.interrupted == "interrupted" else 1
+    if checkpoint:
+        print(
+            f"all pieces are kept in {checkpoint}; the same command, or more values and seeds, reuses them",
+            file=sys.stderr,
+        )
+    return 2 if result.failures else 0

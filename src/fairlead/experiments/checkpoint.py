@@ -1,0 +1,73 @@
+"""Finished pieces in a file, so that a comparison that was killed goes on where it was.
+
+One JSON line per piece, appended when it is finished. A line is used again only for a piece of the same key (see
+`identity`); a last line that was torn by a kill is cut off. One process at a time: the file is locked while in use.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Container
+from pathlib import Path
+from types import TracebackType
+
+from fairlead.domain.errors import UserError
+from fairlead.experiments.piece import PieceResult
+
+_HEADER = b'{"fairlead": "checkpoint"}\n'  # so that no other file is taken for one, and written to
+
+
+class Checkpoint:
+    """An open checkpoint; use it in a `with`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = path.open("a+b")
+        except OSError as error:
+            raise UserError(f"{path}: can't keep the checkpoint there: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.close()
+            raise UserError(f"{path}: another fairlead is at work on this checkpoint (--checkpoint FILE)") from error
+        self._lines = self._mended()
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._file.close()
+
+    def finished(self, keys: Container[str]) -> dict[str, PieceResult]:
+        """The results that are there for these keys."""
+        found: dict[str, PieceResult] = {}
+        for line in self._lines:
+            try:
+                record = json.loads(line)
+                if (key := record.pop("key")) in keys:
+                    found[key] = PieceResult(**record)
+            except (ValueError, TypeError, AttributeError, KeyError):
+                continue  # damaged: that piece is run again
+        return found
+
+    def add(self, key: str, result: PieceResult) -> None:
+        """Append a result; it is with the operating system when this returns, so it outlives the process."""
+        self._file.write(json.dumps({"key": key} | vars(result)).encode() + b"\n")
+        self._file.flush()
+
+    def _mended(self) -> list[bytes]:
+        """The whole lines behind the header; what a kill left of the last one is cut off."""
+        self._file.seek(0)
+        content = self._file.read()
+        whole = content.rfind(b"\n") + 1
+        if not content.startswith(_HEADER) and not _HEADER.startswith(content):
+            self._file.close()
+            raise UserError(f"{self.path}: not a checkpoint; it is left as it is (give another --checkpoint)")
+        if whole < len(content):
+            self._file.truncate(whole)
+        if not whole:
+            self._file.write(_HEADER)
+            self._file.flush()
+        return content[len(_HEADER) : whole].splitlines()

@@ -1,0 +1,93 @@
+"""What a piece's result depends on beside its scenario and seed: our code, the policies', traces, libraries.
+
+Checkpoints know a piece by its key, so that nothing outdated is reused; workers on other machines compare their
+`ingredients` with those of who asks, so that no other code takes part. Nothing here runs a piece.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from fairlead import __version__
+from fairlead.domain.errors import UserError
+from fairlead.experiments.piece import Piece
+from fairlead.policies.interface import find
+from fairlead.policies.jit import code_hash
+
+Ingredients = dict[str, str]  # name -> version or hash
+
+_LIBRARIES = ("numba", "numpy", "scipy")
+_ROOMS = ("domain", "experiments", "measure", "policies", "scenarios", "sim")
+
+
+def ingredients(piece: Piece) -> Ingredients:
+    """Everything but the scenario and the seed."""
+    traces = (source.arrivals.file for source in piece.scenario.workload.sources.values())
+    names = ["fairlead", *_LIBRARIES, "code", *(f"policy {name}" for name in piece.policies)]
+    return {name: _here(name) for name in [*names, *(f"trace {file}" for file in traces if file)]}
+
+
+def keys(pieces: Sequence[Piece]) -> list[str]:
+    """A key for each piece. Pieces with the same key have the same result."""
+    all_but_seed: dict[str, str] = {}
+    for piece in pieces:
+        if piece.label not in all_but_seed:
+            all_but_seed[piece.label] = json.dumps([piece.label, asdict(piece.scenario), ingredients(piece)])
+    return [hashlib.sha256(f"{p.seed} {all_but_seed[p.label]}".encode()).hexdigest() for p in pieces]
+
+
+def difference(wanted: Mapping[str, str]) -> str:
+    """What is not as wanted in this process, in words; empty when all is."""
+    for name, value in wanted.items():
+        try:
+            here = _here(name)
+        except UserError as error:
+            return str(error)
+        if here != value:
+            return f"{name} is {here} there and {value} here"
+    return ""
+
+
+def _here(name: str) -> str:
+    kind, _, which = name.partition(" ")
+    if kind == "policy":
+        return _policy(which)
+    return _hash([Path(which)]) if kind == "trace" else _fixed(kind)
+
+
+@cache
+def _fixed(kind: str) -> str:
+    if kind == "code":
+        return code_hash(*_ROOMS)
+    return __version__ if kind == "fairlead" else metadata.version(kind)
+
+
+@cache
+def _policy(name: str) -> str:
+    """The policy's own hash; a third party's with all sources of its package, since it may call any of them."""
+    policy = find(name)
+    if policy.package == "fairlead":  # all of our code is an ingredient
+        return policy.hash
+    module = sys.modules.get(policy.function.__module__.partition(".")[0])
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return policy.hash
+    folder = Path(file).parent
+    return policy.hash + _hash(sorted(folder.rglob("*.py")) if hasattr(module, "__path__") else [Path(file)])
+
+
+def _hash(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        try:
+            digest.update(file.name.encode() + file.read_bytes())
+        except OSError as error:
+            raise UserError(f"{file}: can't read it: {error.strerror}") from error
+    return digest.hexdigest()[:12]

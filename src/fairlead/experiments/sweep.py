@@ -1,0 +1,80 @@
+"""A sweep: one scenario at several values of one field.
+
+`cli` reads it here from what the user typed; `compare` runs its points like scenarios, labelled `rate=20`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import yaml
+
+from fairlead.domain.errors import UserError
+from fairlead.domain.scenario import Scenario
+from fairlead.scenarios.loader import load
+from fairlead.scenarios.yaml_lines import Loader
+
+_RANGE = re.compile(r"([^:,]+):([^:,]+):([^:,]+)")
+_MOST_VALUES = 1000
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The field, named as in `--set`, and its values as JSON has them."""
+
+    param: str
+    values: tuple[Any, ...]
+
+    def settings(self) -> list[str]:
+        """`key=value` for each point: its label, and what to set."""
+        return [f"{self.param}={v if isinstance(v, str) else json.dumps(v)}" for v in self.values]
+
+
+def read_sweep(param: str, text: str) -> Sweep:
+    """The sweep that the user wrote: `20,40,60`, or `20:120:20` for start, stop (included) and step."""
+    span = _RANGE.fullmatch(text)
+    values = _range(text, *span.groups()) if span else _list(text)
+    sweep = Sweep(param, tuple(_tidy(value) for value in values))
+    settings = sweep.settings()
+    if twice := [s for s in settings if settings.count(s) > 1]:
+        raise UserError(f"--values {text}: {twice[0]} is there twice")
+    return sweep
+
+
+def points(sweep: Sweep, name: str, overrides: Sequence[str]) -> dict[str, Scenario]:
+    """The scenario at each value, by label. All are checked before anything runs."""
+    try:
+        return {setting: load(name, [*overrides, setting]) for setting in sweep.settings()}
+    except UserError as error:
+        raise UserError(str(error).replace(f"--set {sweep.param}", f"--param {sweep.param}")) from None
+
+
+def _list(text: str) -> list[Any]:
+    try:
+        values: list[Any] = yaml.load(f"[{text}]", Loader)
+    except yaml.YAMLError:
+        values = []
+    if not values:
+        raise UserError(f"--values {text}: expected values with commas (20,40,60) or start:stop:step (20:120:20)")
+    return values
+
+
+def _range(text: str, *ends: str) -> list[float]:
+    try:
+        start, stop, step = (Decimal(end) for end in ends)  # decimal: 0.1:0.3:0.1 ends in 0.3
+        steps = int((stop - start) / step)
+    except ArithmeticError:
+        raise UserError(f"--values {text}: expected start:stop:step, numbers with a step not 0 (20:120:20)") from None
+    if not 0 <= steps < _MOST_VALUES:
+        raise UserError(f"--values {text}: {max(0, steps + 1)} values; 1 to {_MOST_VALUES} are possible")
+    return [float(start + i * step) for i in range(steps + 1)]
+
+
+def _tidy(value: Any) -> Any:
+    """20.0 is 20, so that a value has one label."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,111 @@
+"""Where pieces run: here, and on processes of this machine. `compare` takes their results as they finish.
+
+An interrupt (Ctrl-C, SIGTERM) starts no more pieces and raises KeyboardInterrupt when those under way are done.
+`ray_workers` is the same on a cluster.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing.connection import wait as wait_for
+from types import FrameType
+
+from fairlead.experiments.piece import Piece, PieceResult, run_piece
+
+Workers = Callable[[Sequence[Piece]], Iterator[PieceResult]]
+
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+class WorkersLost(Exception):
+    """Workers died and the rest can't be run; its text says so to the user."""
+
+
+def local(pieces: Sequence[Piece], jobs: int = 1) -> Iterator[PieceResult]:
+    """Run the pieces on `jobs` processes of this machine."""
+    with noted_interrupts() as interrupted:
+        for piece in pieces if jobs <= 1 else pieces[:1]:  # the first here: what it compiles is then in the cache
+            yield run_piece(piece)
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+        if jobs > 1 and len(pieces) > 1:
+            yield from _pooled(pieces[1:], jobs, interrupted)
+
+
+def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) -> Iterator[PieceResult]:
+    """The same on a pool of processes, a few pieces ahead of them."""
+    left, context = iter(pieces), multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=context, initializer=end_with_parent) as pool:
+        with deaf_children():
+            waiting: set[Future[PieceResult]] = {pool.submit(run_piece, p) for p in islice(left, 2 * jobs)}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+                if interrupted.is_set():
+                    waiting = {f for f in waiting if not f.cancel()}
+                else:
+                    waiting |= {pool.submit(run_piece, p) for p in islice(left, len(done))}
+                for future in done:
+                    yield future.result()
+        except KeyboardInterrupt:  # the second Ctrl-C: what is under way is dropped
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            raise
+        except BrokenProcessPool:
+            raise WorkersLost("a worker process was killed (out of memory? try fewer --jobs)") from None
+    if interrupted.is_set():
+        raise KeyboardInterrupt
+
+
+def end_with_parent() -> None:
+    """Runs in each worker: when the parent is killed outright, nobody else would end it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def noted_interrupts() -> Iterator[threading.Event]:
+    """Notes the first Ctrl-C (or SIGTERM) instead of raising it amid locks and compiled code; a second one raises."""
+    noted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+    before = {number: signal.getsignal(number) for number in _STOPS}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.set()
+        signal.signal(signal.SIGINT, before[signal.SIGINT])
+        print("\nfinishing what is under way; Ctrl-C again drops it", file=sys.stderr)
+
+    for number in _STOPS:
+        signal.signal(number, note)
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """Processes started in here never see a Ctrl-C: it reaches the whole group, and only the parent acts on it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
