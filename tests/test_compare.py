@@ -18,7 +18,7 @@ from fairlead.domain.scenario import Scenario
 from fairlead.experiments import workers
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.piece import PieceResult
-from fairlead.experiments.result_file import as_json, check_writable, write_whole
+from fairlead.experiments.result_file import as_document, as_json, check_writable, write_whole
 from fairlead.experiments.workers import local
 from fairlead.measure.statistics import estimate, jain, paired_difference
 from fairlead.policies.interface import find, registry
@@ -64,20 +64,21 @@ def test_the_best_policy_is_not_behind_itself_and_the_others_are(result: Compari
 
 def test_the_same_bytes_whatever_the_number_of_processes() -> None:
     both = scenarios("full-edge", "ecsrl")
-    one = as_json(compare(both, POLICIES, range(2)), SHORT)
-    two = as_json(compare(both, POLICIES, range(2), partial(local, jobs=2)), SHORT)
+    one = as_json(as_document(compare(both, POLICIES, range(2)), SHORT))
+    two = as_json(as_document(compare(both, POLICIES, range(2), partial(local, jobs=2)), SHORT))
     assert one == two
 
 
 def test_the_file_carries_settings_versions_assumptions_and_the_scenario(result: Comparison) -> None:
-    document = json.loads(as_json(result, SHORT))
+    document = json.loads(as_json(as_document(result, SHORT)))
     assert document["settings"] == {"seeds": [0, 1, 2], "policies": list(POLICIES), "set": SHORT, "sweep": None}
     assert set(document["versions"]) == {"python", "numpy", "numba", "scipy"}
     assert document["policies"]["closest"] == {"package": "fairlead", "kind": "compiled", "hash": find("closest").hash}
     assert (document["complete"], document["stopped"]) == (True, None)
     scenario = document["scenarios"]["ecsrl"]
     assert scenario["title"] == load("ecsrl").title
-    assert scenario["bound"] is None
+    for seed, limit in enumerate(scenario["bound"]["by_seed"]):
+        assert all(scenario["policies"][p]["by_seed"]["success"][seed] <= limit for p in POLICIES)
     assert "devices.jetson-tx2: price_per_h" in scenario["assumptions"]
     assert scenario["definition"]["workload"]["duration_s"] == 10
     figures = scenario["policies"]["closest"]["figures"]
@@ -100,7 +101,7 @@ def test_an_interrupt_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) ->
     result = compare(scenarios("ecsrl"), POLICIES, range(5))
     assert result.interrupted
     assert result.done_seeds("ecsrl") == [0, 1]
-    document = json.loads(as_json(result, SHORT))
+    document = json.loads(as_json(as_document(result, SHORT)))
     assert document["complete"] is False
     assert document["scenarios"]["ecsrl"]["seeds"] == [0, 1]
 
@@ -126,7 +127,9 @@ def test_a_policy_that_fails_is_named_and_the_others_are_whole(monkeypatch: pyte
 def test_results_come_together_in_the_order_of_the_question_whoever_is_first() -> None:
     def piece(label: str, seed: int) -> PieceResult:
         figures = {"closest": {"success": 0.1 * seed}, "random": {"success": 0.05 * seed}}
-        return PieceResult(label, seed, figures, {}, {"closest": {"n": seed}}, 0.9 - 0.1 * seed)
+        counts = {name: [seed] for name in ("success", "late", "inaccurate", "rejected")}
+        detail = {"outcomes": counts, "latency": [seed], "load": {"n": [0.1 * seed]}}
+        return PieceResult(label, seed, figures, {}, {"closest": detail, "random": detail}, 0.9 - 0.1 * seed)
 
     both = scenarios("full-edge", "ecsrl")
     pieces = [piece(label, seed) for label in both for seed in range(3)]
@@ -134,9 +137,10 @@ def test_results_come_together_in_the_order_of_the_question_whoever_is_first() -
     for one, other in zip(pieces, reversed(pieces), strict=True):
         there.add(one)
         back.add(other)
-    assert as_json(there, []) == as_json(back, [])
-    assert there.details["ecsrl"]["closest"] == {0: {"n": 0}, 1: {"n": 1}, 2: {"n": 2}}
-    bound = json.loads(as_json(back, []))["scenarios"]["ecsrl"]["bound"]
+    assert as_json(as_document(there, [])) == as_json(as_document(back, []))
+    document = json.loads(as_json(as_document(back, [])))["scenarios"]["ecsrl"]
+    assert document["policies"]["closest"]["detail"]["latency"] == [3]
+    bound = document["bound"]
     assert bound["by_seed"] == pytest.approx([0.9, 0.8, 0.7])
     assert (bound["mean"], bound["n"]) == (pytest.approx(0.8), 3)
 
@@ -149,7 +153,8 @@ def test_wrong_input_that_shows_only_in_the_run_is_the_users_error() -> None:
 def test_with_one_seed_there_is_no_interval() -> None:
     result = compare(scenarios("ecsrl"), ("closest",), [0])
     assert math.isnan(result.estimates("ecsrl", "closest")["success"].ci95)
-    assert json.loads(as_json(result, []))["scenarios"]["ecsrl"]["policies"]["closest"]["behind_best"]["ci95"] is None
+    document = json.loads(as_json(as_document(result, [])))
+    assert document["scenarios"]["ecsrl"]["policies"]["closest"]["behind_best"]["ci95"] is None
 
 
 def test_estimates_are_students_intervals() -> None:

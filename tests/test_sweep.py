@@ -24,7 +24,7 @@ from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.identity import keys
 from fairlead.experiments.piece import Piece, PieceResult
-from fairlead.experiments.result_file import as_json
+from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep, points, read_sweep
 from fairlead.experiments.workers import local
 from fairlead.policies.interface import Policy, find
@@ -94,7 +94,7 @@ def test_every_point_is_checked_before_any_work(param: str, values: str, message
 
 def test_the_document_of_a_sweep_has_its_points_by_label() -> None:
     result = compare(points(SWEEP, "ecsrl", SHORT), POLICIES, range(2))
-    document = json.loads(as_json(result, SHORT, SWEEP))
+    document = json.loads(as_json(as_document(result, SHORT, SWEEP)))
     assert document["settings"]["sweep"] == {"param": "rate", "values": [600, 1200]}
     assert list(document["scenarios"]) == ["rate=600", "rate=1200"]
     rates = [s["definition"]["workload"]["rate_per_min"] for s in document["scenarios"].values()]
@@ -146,9 +146,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 def asked(checkpoint: Path | None = None, seeds: int = 3, **options: Any) -> str:
-    return as_json(
-        compare(points(SWEEP, "ecsrl", SHORT), POLICIES, range(seeds), checkpoint=checkpoint, **options), SHORT, SWEEP
-    )
+    result = compare(points(SWEEP, "ecsrl", SHORT), POLICIES, range(seeds), checkpoint=checkpoint, **options)
+    return as_json(as_document(result, SHORT, SWEEP))
 
 
 def test_what_is_finished_is_not_run_again(tmp_path: Path, ran: list[tuple[str, int]]) -> None:

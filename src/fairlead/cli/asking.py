@@ -20,7 +20,7 @@ from fairlead.domain.errors import UserError
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.ray_workers import on_ray
-from fairlead.experiments.result_file import as_json, check_writable, write_whole
+from fairlead.experiments.result_file import as_document, as_json, check_writable, write_whole
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.workers import Workers, local
 from fairlead.policies.interface import find, registry
@@ -55,14 +55,15 @@ def answer(
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress() as bar:
         progress = BarOf(bar, args, checkpoint)
-        result = compare(scenarios, policies, seeds, _workers(args, len(scenarios)), checkpoint, progress)
+        workers = _workers(args, len(scenarios))
+        result = compare(scenarios, policies, seeds, workers, checkpoint, progress, bounded=not args.no_bound)
     try:  # the tables before the file: a full disk then costs the file alone
         show(console(stderr=args.json == "-"), result)
     finally:  # and a reader of the tables who has gone (`| head`) does not cost the file
         if args.json == "-":
-            print(as_json(result, args.overrides, sweep), end="")
+            print(as_json(as_document(result, args.overrides, sweep)), end="")
         elif args.json:
-            write_whole(Path(args.json), as_json(result, args.overrides, sweep))
+            write_whole(Path(args.json), as_json(as_document(result, args.overrides, sweep)))
             print(f"figures written to {args.json}", file=sys.stderr)
     return _close(result, checkpoint)
 
@@ -113,6 +114,7 @@ class BarOf:
         self._task = bar.add_task(first, total=None)
 
     def __call__(self, done: int, total: int) -> None:
+        """So many of so many pieces are finished."""
         if self._before < 0:
             self._before = done
             if done:

@@ -127,6 +127,7 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
     )
     parser.add_argument("--json", metavar="FILE", help="write all figures there (-: to standard output)")
     parser.add_argument("--checkpoint", metavar="FILE", help=checkpoint)
+    parser.add_argument("--no-bound", action="store_true", help="leave out the upper bound, which takes its time")
 
 
 def _run(arguments: list[str]) -> int:

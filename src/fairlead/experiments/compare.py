@@ -90,6 +90,7 @@ def compare(
     workers: Workers = local,
     checkpoint: Path | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    bounded: bool = True,
 ) -> Comparison:
     """Run every policy on every scenario and seed. What is finished when Ctrl-C or dead workers stop it is kept.
 
@@ -97,7 +98,7 @@ def compare(
     the number of pieces that were finished before, then after each piece.
     """
     result = Comparison(dict(scenarios), tuple(policies), tuple(seeds))
-    pieces = [Piece(label, s, seed, tuple(policies)) for label, s in scenarios.items() for seed in seeds]
+    pieces = [Piece(label, s, seed, tuple(policies), bounded) for label, s in scenarios.items() for seed in seeds]
     with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
         key_of = dict(zip(((p.label, p.seed) for p in pieces), keys(pieces), strict=True)) if kept else {}
         before = kept.finished(set(key_of.values())) if kept else {}

@@ -39,7 +39,9 @@ def keys(pieces: Sequence[Piece]) -> list[str]:
     all_but_seed: dict[str, str] = {}
     for piece in pieces:
         if piece.label not in all_but_seed:
-            all_but_seed[piece.label] = json.dumps([piece.label, asdict(piece.scenario), ingredients(piece)])
+            all_but_seed[piece.label] = json.dumps(
+                [piece.label, asdict(piece.scenario), ingredients(piece), piece.bounded]
+            )
     return [hashlib.sha256(f"{p.seed} {all_but_seed[p.label]}".encode()).hexdigest() for p in pieces]
 
 

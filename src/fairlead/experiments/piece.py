@@ -6,7 +6,7 @@ data: it goes through files and networks and comes back the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairlead.domain.errors import PolicyError
@@ -23,6 +23,7 @@ class Piece:
     scenario: Scenario
     seed: int
     policies: tuple[str, ...]
+    bounded: bool = True  # with the upper bound, which takes longer than some policies
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,14 @@ class PieceResult:
     seed: int
     figures: dict[str, Figures]  # by policy
     failures: dict[str, str]  # policy -> one line
-    details: dict[str, dict[str, Any]] = field(default_factory=dict)  # by policy
-    bound: float | None = None  # no policy can have more success than this
+    details: dict[str, dict[str, Any]]  # by policy
+    bound: float | None  # no policy can have more success than this
 
 
 def run_piece(piece: Piece) -> PieceResult:
     """Run one piece. A policy that fails is noted, the others go on."""
+    from fairlead.experiments.bounds.bound import success_bound
+    from fairlead.experiments.detail import detail
     from fairlead.policies.interface import find
     from fairlead.sim.serving.host import run
     from fairlead.sim.serving.plan import build_plan
@@ -51,6 +54,7 @@ def run_piece(piece: Piece) -> PieceResult:
     world = new_world(plan, workload)
     figures: dict[str, Figures] = {}
     failures: dict[str, str] = {}
+    details: dict[str, dict[str, Any]] = {}
     for name in piece.policies:
         reset(plan, world, workload)
         try:
@@ -60,4 +64,6 @@ def run_piece(piece: Piece) -> PieceResult:
             failures[name] = f"{error} (scenario {scenario.name}{at}, seed {piece.seed})"
             continue
         figures[name] = summarise(scenario, plan, world)
-    return PieceResult(piece.label, piece.seed, figures, failures)
+        details[name] = detail(scenario, plan, world)
+    bound = success_bound(plan, workload) if piece.bounded else None
+    return PieceResult(piece.label, piece.seed, figures, failures, details, bound)

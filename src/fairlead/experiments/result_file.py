@@ -1,6 +1,6 @@
-"""A comparison as JSON: figures with intervals, settings and versions. The same question gives the same bytes.
+"""A comparison as a document: figures with intervals, settings and versions. The same question gives the same bytes.
 
-Nothing of how it was run (processes, cluster, checkpoint) is in it. `cli` writes it; reports are made from it.
+Nothing of how it was run (processes, cluster, checkpoint) is in it. `cli` writes it as JSON and makes reports from it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Any
 from fairlead import __version__
 from fairlead.domain.errors import UserError
 from fairlead.experiments.compare import Comparison
+from fairlead.experiments.detail import LATENCY_MS, changes, time_edges_s, together
 from fairlead.experiments.sweep import Sweep
 from fairlead.measure.statistics import Estimate, estimate
 from fairlead.policies.interface import find
 
 
-def as_json(result: Comparison, overrides: list[str], sweep: Sweep | None = None) -> str:
-    """The comparison as text; a sweep is a comparison of its points."""
+def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = None) -> dict[str, Any]:
+    """The comparison as plain data; a sweep is a comparison of its points."""
     document = {
         "fairlead": __version__,
         "versions": _versions(),
@@ -39,7 +40,20 @@ def as_json(result: Comparison, overrides: list[str], sweep: Sweep | None = None
         "failures": dict(sorted(result.failures.items())),
         "scenarios": {label: _scenario(result, label) for label in result.scenarios},
     }
-    return json.dumps(_plain(document), indent=1, allow_nan=False) + "\n"
+    return dict(_plain(document))
+
+
+def as_json(value: Any, indent: str = "") -> str:
+    """A document as text, with lists of numbers on one line each."""
+    deeper = indent + " "
+    if isinstance(value, dict) and value:
+        items = [f"{deeper}{json.dumps(str(k))}: {as_json(v, deeper)}" for k, v in value.items()]
+        text = "{\n" + ",\n".join(items) + f"\n{indent}}}"
+    elif isinstance(value, list) and any(isinstance(v, dict | list) for v in value):
+        text = "[\n" + ",\n".join(deeper + as_json(v, deeper) for v in value) + f"\n{indent}]"
+    else:
+        text = json.dumps(value, allow_nan=False)
+    return text if indent else text + "\n"
 
 
 def _versions() -> dict[str, str]:
@@ -61,11 +75,15 @@ def _scenario(result: Comparison, label: str) -> dict[str, Any]:
         "ranking": ranking,
         "assumptions": [f"{path}: {words}" for path, words in scenario.assumptions()],
         "bound": _bound(result.bound_values(label)),
+        "changes": changes(scenario),
+        "time_s": time_edges_s(scenario),
+        "latency_ms": list(LATENCY_MS),
         "policies": {
             policy: {
                 "figures": {k: _estimate(e) for k, e in result.estimates(label, policy).items()},
                 "behind_best": _estimate(result.behind_best(label, policy)),
                 "by_seed": {k: result.values(label, policy, k) for k in result.runs[label][policy][seeds[0]]},
+                "detail": together([result.details[label][policy][s] for s in seeds]),
             }
             for policy in ranking
         },
