@@ -15,7 +15,8 @@ from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.experiments import compare as module
 from fairlead.experiments.compare import Comparison, compare
-from fairlead.experiments.result_file import as_json, check_writable, write_whole
+from fairlead.experiments.result_file import as_json
+from fairlead.measure.files import check_writable, write_whole
 from fairlead.measure.statistics import estimate, jain, paired_difference
 from fairlead.policies.interface import find, registry
 from fairlead.scenarios.loader import load

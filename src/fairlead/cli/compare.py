@@ -14,7 +14,8 @@ from fairlead.cli.catalog import console, warn_broken
 from fairlead.cli.tables import show
 from fairlead.domain.errors import UserError
 from fairlead.experiments.compare import Comparison, compare
-from fairlead.experiments.result_file import as_json, check_writable, write_whole
+from fairlead.experiments.result_file import as_json
+from fairlead.measure.files import check_writable, write_whole
 from fairlead.policies.interface import find, registry
 from fairlead.scenarios.loader import load
 

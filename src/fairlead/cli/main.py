@@ -19,6 +19,7 @@ examples:
   fairlead show full-edge                          one scenario, with its assumptions
   fairlead compare full-edge --seeds 5             every policy, paired seeds, confidence intervals
   fairlead compare full-edge --set rate=100 --policies closest,load-balancing --json out.json
+  fairlead report out.json --plots plots           a page with plots, and the plots as PNG and SVG
 """
 
 _COMPARE_EXAMPLES = """\
@@ -75,6 +76,15 @@ def _parser() -> argparse.ArgumentParser:
         "--jobs", type=int, metavar="N", help="processes (default: one per core, when there is enough to do)"
     )
     compare.add_argument("--json", metavar="FILE", help="write all figures there (-: to standard output)")
+    report = commands.add_parser(
+        "report",
+        help="make a page with plots of a saved result",
+        description="Make a self-contained HTML page of a result that --json wrote.",
+        allow_abbrev=False,
+    )
+    report.add_argument("result", metavar="RESULT.json", help="what `fairlead compare --json` wrote")
+    report.add_argument("-o", "--output", metavar="FILE", help="the page (default: RESULT.html)")
+    report.add_argument("--plots", metavar="DIR", help="write the plots there too, as PNG and SVG")
     commands.add_parser("scenarios", help="list the scenarios that ship")
     commands.add_parser("policies", help="list the policies, third parties' included")
     show = commands.add_parser("show", help="show a scenario and its assumptions")
@@ -87,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(arguments: list[str]) -> int:
     parser = _parser()
-    known = ["compare", "scenarios", "policies", "show"]
+    known = ["compare", "report", "scenarios", "policies", "show"]
     command = next((a for a in arguments if not a.startswith("-")), None)
     if command is not None and command not in known:
         raise UserError(f"unknown command {command!r}{nearest(command, known)}")
@@ -99,6 +109,10 @@ def _run(arguments: list[str]) -> int:
         from fairlead.cli.compare import run_compare
 
         return run_compare(args)
+    if args.command == "report":
+        from fairlead.cli.report import run_report
+
+        return run_report(args.result, args.output, args.plots)
     from fairlead.cli import catalog
 
     if args.command == "show":
