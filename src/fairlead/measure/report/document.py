@@ -142,14 +142,28 @@ def read(path: Path) -> Document:
 
 def check(document: Any) -> None:
     """Refuse what no report can be made of, in one line."""
-    if not isinstance(document, dict) or not {"scenarios", "settings", "policies"} <= document.keys():
+    if not isinstance(document, dict) or not document.get("scenarios") or "settings" not in document:
         raise UserError("not a result of `fairlead compare` or `fairlead sweep`")
-    for point in points(document):
-        try:
-            for policy in point.ranking:
-                _check_detail(point, policy)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{point.label}: not as fairlead writes it ({type(error).__name__}: {error})") from error
+    try:
+        for point in points(document):
+            _check_point(point)
+        swept = sweep(document)
+        _ = document["fairlead"], document["versions"], document["policies"]
+        _ = document["settings"]["seeds"], document["settings"]["policies"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"not as fairlead writes it ({type(error).__name__}: {error})") from error
+    if swept and len(swept[1]) != len(document["scenarios"]):
+        raise UserError(f"{len(swept[1])} values were swept, but it has {len(document['scenarios'])}")
+
+
+def _check_point(point: Point) -> None:
+    """Read everything once that the report reads later."""
+    _ = point.seeds, point.bound, point.changes(), point.body["assumptions"]
+    for policy in point.ranking:
+        for figure in point.body["policies"][policy]["figures"]:
+            point.figure(policy, figure)
+        _ = point.behind_best(policy), point.below_bound(policy)
+        _check_detail(point, policy)
 
 
 def _check_detail(point: Point, policy: str) -> None:

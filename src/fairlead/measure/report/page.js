@@ -12,6 +12,9 @@ const views = new Map(); // plot name -> what vegaEmbed returned
 const touched = { shown: false, chosen: false }; // until then, each label shows its own best policies
 let drawing = Promise.resolve();
 
+// Vega warns of an axis without data. When a reader has switched everything off, that is meant.
+const [QUIET, WARN] = [1, 2];
+
 const options = {
   mode: "vega-lite",
   renderer: "svg",
@@ -52,12 +55,13 @@ async function draw(figure) {
   figure.querySelector(".caption").textContent = plot.caption;
   figure.querySelector(".notes").replaceChildren(...plot.notes.map(listItem));
   box.hidden = !plot.spec;
+  box.style.minHeight = `${plot.height}px`;
   for (const chooser of figure.querySelectorAll(".chooser")) chooser.hidden = !plot.spec;
   if (!plot.spec) return;
-  box.setAttribute("aria-label", plot.finding);
+  box.setAttribute("aria-label", plot.finding); // Vega puts a label of its own on the element that it gets
   const chosen = choices(figure);
   const params = plot.spec.params.map((p) => (p.name in chosen ? { ...p, value: chosen[p.name] } : p));
-  views.set(name, await vegaEmbed(box, { ...plot.spec, params }, options));
+  views.set(name, await vegaEmbed(box.firstElementChild, { ...plot.spec, params }, { ...options, logLevel: touched.shown ? QUIET : WARN }));
 }
 
 function listItem(text) {
@@ -83,6 +87,7 @@ function update() {
       const made = views.get(figure.dataset.plot);
       if (!made) continue;
       const chosen = choices(figure);
+      made.view.logLevel(QUIET);
       for (const { name } of plotOf(figure).spec.params) {
         if (name in chosen) made.view.signal(name, chosen[name]);
       }

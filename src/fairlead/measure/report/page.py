@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
+from functools import cache
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -25,7 +26,7 @@ from fairlead.measure.report.tables import table, tables
 from fairlead.measure.report.words import listed, verdict
 
 # What axes, legend and marks of changes take above and below a plot's own height, as measured in the browser.
-_ROOM_PX = {"sweep": 48, "outcomes": 88, "over-time": 60, "latency": 48, "load": 88, "energy": 48}
+_ROOM_PX = {"sweep": 54, "outcomes": 112, "over-time": 62, "latency": 54, "load": 110, "energy": 54}
 
 
 def write_report(document: Document, path: Path) -> None:
@@ -39,7 +40,7 @@ def page(document: Document) -> str:
     found = points(document)
     plots = [plots_of(document, point, legend=False) for point in found]
     swept = over_values(document, legend=False)
-    vega, script = converter().javascript_bundle("window.vegaEmbed = vegaEmbed;"), _asset("page.js")
+    vega, script = _vega(), _asset("page.js")
     first = next((i for i, p in enumerate(found) if p.ranking), 0)
     return Template(_asset("page.html")).substitute(
         policy=_security_policy(vega, script),
@@ -56,6 +57,12 @@ def page(document: Document) -> str:
         vega=vega,
         script=script,
     )
+
+
+@cache
+def _vega() -> str:
+    """Vega, Vega-Lite and Vega-Embed, put together as one script."""
+    return str(converter().javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
 def _asset(name: str) -> str:
@@ -89,7 +96,13 @@ def _data(document: Document, plots: list[list[Plot]], swept: Plot | None) -> Sp
 def _drawn(plot: Plot) -> Spec:
     fit: Spec = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}, "background": None}
     spec = {**plot.spec, **fit} if plot.spec else None
-    return {"caption": plot.caption, "finding": plot.finding, "notes": plot.notes, "spec": spec}
+    return {
+        "caption": plot.caption,
+        "finding": plot.finding,
+        "notes": plot.notes,
+        "height": _height(plot),
+        "spec": spec,
+    }
 
 
 def _title(document: Document) -> str:
@@ -140,10 +153,10 @@ def _controls(document: Document, first: int) -> str:
         f'<option value="{i}"{" selected" if i == first else ""}>{escape(label)}</option>'
         for i, label in enumerate(labels)
     )
-    name = escape(swept[0]) if swept else "Scenario"
+    name, hidden = escape(swept[0]) if swept else "Scenario", " hidden" if len(labels) == 1 else ""
     policies = "\n".join(_checkbox(i, policy) for i, policy in enumerate(by_rank(document)))
     return f"""<details open><summary>Choose what is shown</summary>
-<label class="field"{" hidden" if len(labels) == 1 else ""}>{name}<select id="label">{options}</select></label>
+<p class="field"{hidden}><label for="label">{name}</label><select id="label">{options}</select></p>
 <fieldset class="policies"><legend>Policies</legend>
 <p class="hint">Checked ones are drawn as lines, and stand out where all are drawn.</p>
 {policies}
@@ -171,9 +184,9 @@ def _figures(swept: Plot | None, drawn: list[Plot]) -> str:
     if not drawn:
         return '<p>No seed is finished, so there is nothing to draw.</p><select id="chosen" hidden></select>'
     measures = "".join(f"<option>{name}</option>" for name in OUTCOMES)
-    measure = f'<label class="chooser">Show<select class="measure">{measures}</select></label>'
-    policy = '<label class="chooser">Policy<select id="chosen"></select></label>'
-    choosers = {"sweep": measure, "over-time": measure, "load": policy}
+    measure = '<p class="chooser"><label for="{0}">Show</label><select class="measure" id="{0}">{1}</select></p>'
+    choosers = {plot: measure.format(f"{plot}-measure", measures) for plot in ("sweep", "over-time")}
+    choosers["load"] = '<p class="chooser"><label for="chosen">Policy</label><select id="chosen"></select></p>'
     return "\n".join(_figure(p, choosers.get(p.name, "")) for p in [*([swept] if swept else []), *drawn])
 
 
@@ -182,7 +195,7 @@ def _figure(plot: Plot, chooser: str) -> str:
     return f"""<figure data-plot="{plot.name}" aria-labelledby="{plot.name}-title">
 <div class="heading"><h3 id="{plot.name}-title">{escape(plot.title)}</h3>{chooser}</div>
 <p class="caption">{escape(plot.caption)}</p>
-<div class="plot" role="img" aria-label="{escape(plot.finding)}" style="min-height: {_height(plot)}px"></div>
+<div class="plot" role="img" aria-label="{escape(plot.finding)}" style="min-height: {_height(plot)}px"><div></div></div>
 <ol class="notes">{notes}</ol>
 </figure>"""
 
@@ -207,11 +220,10 @@ def _settings(document: Document) -> str:
     columns = {"policy": list(policies)} | {
         key: [str(p.get(key, "")) for p in policies.values()] for key in ("package", "kind", "hash")
     }
-    return (
-        f'<dl class="settings">{listed_rows}</dl>\n'
-        f"<details><summary>Policies, by package and hash of their code</summary>{table('Policies', columns)}</details>\n"
-        + "\n".join(_assumptions(points(document)))
+    code = (
+        f"<details><summary>Policies: package, kind, hash of their code</summary>{table('Policies', columns)}</details>"
     )
+    return "\n".join([f'<dl class="settings">{listed_rows}</dl>', code, *_assumptions(points(document))])
 
 
 def _ranges(seeds: list[int]) -> str:

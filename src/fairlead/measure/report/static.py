@@ -14,7 +14,7 @@ from fairlead.measure.report.plots import Plot, over_values, plots_of
 from fairlead.measure.report.style import CONFIG, Spec
 
 _WIDTH, _SCALE = 760, 2
-_LINE = 120  # characters of a subtitle
+_LINE = 136  # characters of a subtitle
 
 
 def converter() -> ModuleType:
@@ -49,7 +49,7 @@ def _specs(document: Document) -> dict[str, Spec]:
     found: dict[str, Spec] = {}
     swept = over_values(document, legend=True)
     if swept and swept.spec:
-        found["sweep"] = _titled(swept, "")
+        found["sweep"] = _titled(swept, points(document)[0].title)
     for point, label in zip(points(document), safe_names(document), strict=True):
         for plot in plots_of(document, point, legend=True):
             if plot.spec:

@@ -46,21 +46,20 @@ def look_of(index: int) -> tuple[str, tuple[int, int], str]:
     return HUES[index % len(HUES)], DASHES[turn], SHAPES[turn]
 
 
-def policy_channels(policies: list[str], legend: list[str], *channels: str) -> Spec:
-    """Encodings that tell policies apart (`color`, `strokeDash`, `shape`), with a legend of those names, if any."""
+def policy_channels(policies: list[str], legend: Spec | None, channels: tuple[str, ...]) -> Spec:
+    """Encodings that tell policies apart (`color`, `strokeDash`, `shape`), with that legend or none."""
     looks = [look_of(i) for i in range(len(policies))]
     ranges: Spec = {
         "color": [colour for colour, _, _ in looks],
         "strokeDash": [list(dash) for _, dash, _ in looks],
         "shape": [shape for _, _, shape in looks],
     }
-    shown = {"title": None, "values": legend, "orient": "bottom", "columns": 4, "symbolSize": 300} if legend else None
     return {
         channel: {
             "field": "policy",
             "type": "nominal",
             "scale": {"domain": policies, "range": ranges[channel]},
-            "legend": shown,
+            "legend": legend,
         }
         for channel in channels
     }

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from html import escape
+from itertools import pairwise
 
 from fairlead.measure.report.document import OUTCOMES, Point
-from fairlead.measure.report.words import percent, plus_minus, times
+from fairlead.measure.report.words import NOTHING, percent, plus_minus, times
 
 Columns = dict[str, list[str]]  # heading -> a cell per row
 _REASONS = "rejected_"
@@ -56,9 +57,9 @@ def _phases(point: Point) -> Columns:
     if not starts:
         return {}
     bounds = [edges[0], *starts, edges[-1]]
-    span = [bisect_right(starts, (a + b) / 2) for a, b in zip(edges, edges[1:], strict=False)]
+    span = [bisect_right(starts, (a + b) / 2) for a, b in pairwise(edges)]
     columns: Columns = {"policy": point.ranking}
-    for i, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for i, (start, end) in enumerate(pairwise(bounds)):
         bins = [b for b, s in enumerate(span) if s == i]
         columns[f"{start:g} to {end:g} s"] = [_share(point, p, bins) for p in point.ranking]
     return columns
@@ -67,7 +68,7 @@ def _phases(point: Point) -> Columns:
 def _share(point: Point, policy: str, bins: list[int]) -> str:
     counts = point.detail(policy)["outcomes"]
     total = sum(counts[o][b] for o in OUTCOMES for b in bins)
-    return f"{100 * sum(counts['success'][b] for b in bins) / total:.1f}" if total else "–"
+    return f"{100 * sum(counts['success'][b] for b in bins) / total:.1f}" if total else NOTHING
 
 
 def _latencies(point: Point) -> Columns:

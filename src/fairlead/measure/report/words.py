@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from fairlead.measure.report.document import Point
 from fairlead.measure.statistics import Estimate
 
+NOTHING = "\N{EN DASH}"
+_BETWEEN = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 _NARROW = 0.1  # points: intervals narrower than this get a second decimal
 
 
 def plus_minus(e: Estimate, form: str) -> str:
     """Mean and interval; a dash when there is no mean."""
     if math.isnan(e.mean):
-        return "–"
-    return form.format(e.mean) + (
-        "" if math.isnan(e.ci95) else f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{form.format(e.ci95)}"
-    )
+        return NOTHING
+    return form.format(e.mean) + ("" if math.isnan(e.ci95) else _BETWEEN + form.format(e.ci95))
 
 
 def times(factor: float, e: Estimate) -> Estimate:

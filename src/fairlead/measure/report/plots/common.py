@@ -8,7 +8,6 @@ gives its container's, a file a fixed one. Pure functions of the document, the s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairlead.measure.report.document import Point
@@ -34,15 +33,25 @@ class Plot:
 
 @dataclass(frozen=True)
 class Style:
-    """What the plots of a document share: the policies in the order of their colours, and who gets a legend."""
+    """What the plots of a label share: the policies in the order of their colours, those that stand out, a legend."""
 
     policies: list[str]
     highlighted: list[str]
     legend: bool
 
-    def channels(self, *names: str, of: Sequence[str] = ()) -> Spec:
-        """Encodings that tell policies apart, with a legend of the policies `of`, where legends are wanted."""
-        return policy_channels(self.policies, list(of) if self.legend else [], *names)
+    def lines(self, *channels: str) -> Spec:
+        """Encodings of lines, of which only the highlighted policies have one."""
+        look = {"symbolType": "stroke", "symbolSize": 300, "symbolStrokeWidth": 2}
+        return self._channels(self.highlighted, look, channels)
+
+    def dots(self, *channels: str) -> Spec:
+        """Encodings of points, of which every policy has one."""
+        return self._channels(self.policies, {"symbolSize": 110}, channels)
+
+    def _channels(self, names: list[str], look: Spec, channels: tuple[str, ...]) -> Spec:
+        # The same legend for every layer of a plot: where one has none, Vega-Lite drops it.
+        legend = {"title": None, "values": names, "orient": "bottom", "columns": 4, "symbolOpacity": 1} | look
+        return policy_channels(self.policies, legend if self.legend else None, channels)
 
 
 def known(e: Estimate) -> bool:
@@ -53,6 +62,12 @@ def known(e: Estimate) -> bool:
 def ends(e: Estimate) -> tuple[float, float]:
     """The ends of the interval; the mean twice when there is none."""
     return (e.low, e.high) if math.isfinite(e.ci95) else (e.mean, e.mean)
+
+
+def share_ends(e: Estimate) -> tuple[float, float]:
+    """The same for a share: Student's t knows no limits, a plot of shares does."""
+    low, high = ends(e)
+    return max(0.0, low), min(1.0, high)
 
 
 def tooltip(heading: str, fields: Spec) -> list[Spec]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.measure.report.document import Point
 from fairlead.measure.report.plots.common import SHOWN, Plot, Style, ends, known, tooltip
-from fairlead.measure.report.style import INK, Spec
+from fairlead.measure.report.style import Spec
 from fairlead.measure.report.words import percent, plus_minus
 
 _TITLE = "Energy and degradation"
@@ -57,21 +57,14 @@ def _spec(rows: list[Spec], style: Style) -> Spec:
     return {
         "height": 320,
         "data": {"values": rows},
-        "params": [{"name": "shown", "value": style.highlighted}],
+        "params": [{"name": "shown", "value": style.policies}],
         "encoding": {"opacity": {"condition": {"test": SHOWN, "value": 1}, "value": 0.5}},
         "layer": [
-            {"mark": rule, "encoding": across | style.channels("color")},
-            {"mark": rule, "encoding": upright | style.channels("color")},
+            {"mark": rule, "encoding": across | style.dots("color")},
+            {"mark": rule, "encoding": upright | style.dots("color")},
             {
                 "mark": point_mark,
-                "encoding": {"x": x, "y": y, "tooltip": tooltip("policy", texts)}
-                | style.channels("color", "shape", of=[row["policy"] for row in rows]),
-            },
-            {
-                "name": "ink_names",
-                "transform": [{"filter": SHOWN}],
-                "mark": {"type": "text", "align": "left", "dx": 7, "dy": -8, "color": INK, "fontSize": 11},
-                "encoding": {"x": x, "y": y, "text": {"field": "policy"}},
+                "encoding": {"x": x, "y": y, "tooltip": tooltip("policy", texts)} | style.dots("color", "shape"),
             },
         ],
     }

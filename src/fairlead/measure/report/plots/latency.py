@@ -60,7 +60,7 @@ def _spec(rows: list[Spec], edges_ms: list[float], style: Style) -> Spec:
         "layer": [
             {
                 "mark": {"type": "line", "strokeWidth": 2},
-                "encoding": style.channels("color", "strokeDash", of=style.highlighted),
+                "encoding": style.lines("color", "strokeDash"),
             },
             {
                 "mark": UNSEEN,

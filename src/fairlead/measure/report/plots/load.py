@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from fairlead.measure.report.document import Point, number
 from fairlead.measure.report.plots.common import ROW_PX, Plot, change_rules, time_axis, tooltip, when_text
 from fairlead.measure.report.style import INK, LOAD_COLOURS, Spec
@@ -26,7 +29,7 @@ def load(point: Point) -> Plot:
 
 def _cells(point: Point, nodes: list[str]) -> Spec:
     rows = [
-        {"policy": p, "node": node, "load": [None if v is None else round(number(v), 3) for v in values]}
+        {"policy": p, "node": node, "load": [_cell(v) for v in values]}
         for p in point.ranking
         for node, values in point.detail(p)["load"].items()
     ]
@@ -66,9 +69,15 @@ def _cells(point: Point, nodes: list[str]) -> Spec:
     }
 
 
+def _cell(value: Any) -> float | None:
+    """A load as it is drawn; none where there was nothing to divide by."""
+    load = number(value)
+    return round(load, 3) if math.isfinite(load) else None
+
+
 def _finding(point: Point) -> str:
     best = point.ranking[0]
-    loads = {node: [number(v) for v in values if v is not None] for node, values in point.detail(best)["load"].items()}
+    loads = {n: [c for v in values if (c := _cell(v)) is not None] for n, values in point.detail(best)["load"].items()}
     means = {node: sum(values) / len(values) for node, values in loads.items() if values}
     if not means:
         return "The document has no load of nodes."

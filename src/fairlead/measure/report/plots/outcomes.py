@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.measure.report.document import OUTCOMES, Point
-from fairlead.measure.report.plots.common import ROW_PX, SHOWN, Plot, ends, known, tooltip
+from fairlead.measure.report.plots.common import ROW_PX, SHOWN, Plot, known, share_ends, tooltip
 from fairlead.measure.report.style import INK, OUTCOME_COLOURS, Spec
 from fairlead.measure.report.words import percent, verdict
 
@@ -31,7 +31,7 @@ def outcomes(point: Point) -> Plot:
 
 def _row(point: Point, policy: str) -> Spec:
     shares = {name: point.figure(policy, name) for name in OUTCOMES}
-    low, high = ends(shares["success"])
+    low, high = share_ends(shares["success"])
     row: Spec = {"policy": policy, "low": low, "high": high, "behind_text": "best"}
     if policy != point.ranking[0]:
         row["behind_text"] = f"{percent(point.behind_best(policy))} points"
@@ -58,7 +58,12 @@ def _bars() -> Spec:
                 "field": "outcome",
                 "type": "nominal",
                 "scale": {"domain": list(OUTCOMES), "range": list(OUTCOME_COLOURS.values())},
-                "legend": {"title": None, "orient": "bottom", "direction": "horizontal", "symbolType": "square"},
+                "legend": {
+                    "title": None,
+                    "orient": "bottom",
+                    "symbolType": "square",
+                    "columns": 2,  # a phone has room for no more
+                },
             },
             "order": {"field": "order"},
             "opacity": {"condition": {"test": SHOWN, "value": 1}, "value": 0.45},

@@ -58,7 +58,7 @@ def _lines(point: Point, style: Style) -> Spec:
         "layer": [
             {
                 "mark": {"type": "line", "strokeWidth": 2, "strokeJoin": "round"},
-                "encoding": style.channels("color", "strokeDash", of=style.highlighted),
+                "encoding": style.lines("color", "strokeDash"),
             },
             {"mark": UNSEEN, "encoding": {"tooltip": tooltip("policy", texts)}},
         ],

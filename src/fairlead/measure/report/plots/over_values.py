@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.measure.report.document import OUTCOMES, Document, Point, by_rank, highlighted, points, sweep
-from fairlead.measure.report.plots.common import SHOWN, Plot, Style, ends, known, tooltip
+from fairlead.measure.report.plots.common import SHOWN, Plot, Style, known, share_ends, tooltip
 from fairlead.measure.report.style import INK, Spec
 from fairlead.measure.report.words import percent
 
@@ -68,16 +68,15 @@ def _spec(found: Found, x: Spec, style: Style) -> Spec:
         "layer": [
             {
                 "mark": {"type": "area", "opacity": 0.16},
-                "encoding": {"y": y | {"field": "low"}, "y2": {"field": "high"}} | style.channels("color"),
+                "encoding": {"y": y | {"field": "low"}, "y2": {"field": "high"}} | style.lines("color"),
             },
             {
                 "mark": {"type": "line", "strokeWidth": 2, "strokeJoin": "round"},
-                "encoding": {"y": y | {"field": "share"}} | style.channels("color", "strokeDash", of=style.highlighted),
+                "encoding": {"y": y | {"field": "share"}} | style.lines("color", "strokeDash"),
             },
             {
                 "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
-                "encoding": {"y": y | {"field": "share"}, "tooltip": tooltip("policy", texts)}
-                | style.channels("color", "shape"),
+                "encoding": {"y": y | {"field": "share"}, "tooltip": tooltip("policy", texts)} | style.lines("color"),
             },
         ],
     }
@@ -94,7 +93,7 @@ def _row(value: Any, point: Point, policy: str, x: Spec) -> Spec:
         share = point.figure(policy, name)
         if known(share):
             row[name] = share.mean
-            row[f"{name}_low"], row[f"{name}_high"] = ends(share)
+            row[f"{name}_low"], row[f"{name}_high"] = share_ends(share)
         row[f"{name}_text"] = f"{percent(share)} %"
     return row
 
