@@ -18,11 +18,11 @@ from browser import chromium
 from documents import BINS, NODES, POLICIES, document, swept, unfinished
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
-from fairlead.measure.report.document import by_rank, check, highlighted, points
+from fairlead.measure.report.document import check, highlighted, points
 from fairlead.measure.report.page import page, write_report
 from fairlead.measure.report.plots import over_values, plots_of
 from fairlead.measure.report.static import write_plots
-from fairlead.measure.report.style import HUES, look_of
+from fairlead.measure.report.style import HUES, by_look, look_of
 from fairlead.measure.report.tables import tables
 from fairlead.measure.report.words import verdict
 
@@ -100,6 +100,14 @@ def test_thirteen_policies_look_different_and_readable_on_both_themes() -> None:
     assert len({look_of(i) for i in range(13)}) == 13
     for colour in HUES:
         assert min(contrast(colour, "#ffffff"), contrast(colour, "#16191d")) >= 3
+
+
+def test_policies_that_stand_out_together_differ_in_hue() -> None:
+    made = document(["a", "b", "c"])
+    places = {name: i for i, name in enumerate(by_look(made))}
+    for point in points(made):
+        assert len({look_of(places[name])[0] for name in highlighted(made, point)}) == 3
+    assert sorted(places) == sorted(POLICIES)
 
 
 def contrast(one: str, other: str) -> float:
@@ -522,5 +530,4 @@ def test_the_page_says_how_the_result_was_made() -> None:
     html = page(document())
     for words in ("0 to 4", "rate=66", "fairlead 0.1.0, python 3.11.9, numba 0.61.0", "12 assumptions of shifting"):
         assert words in html
-    assert by_rank(document())[0] == "cheaper"
     assert '<th scope="row">closest</th><td>fairlead</td><td>compiled</td><td>000000000001</td>' in html

@@ -89,7 +89,7 @@ def sweep(document: Document) -> tuple[str, list[Any]] | None:
 
 
 def by_rank(document: Document) -> list[str]:
-    """Policies that have results: those most often among the best, then by mean rank. Colours go by this order."""
+    """Policies that have results: those most often among the best, then by mean rank."""
     rankings = [p.ranking for p in points(document)]
     ranks = {name: [r.index(name) for r in rankings if name in r] for ranking in rankings for name in ranking}
 

@@ -18,10 +18,10 @@ from string import Template
 from typing import Any
 
 from fairlead.measure.files import write_whole
-from fairlead.measure.report.document import OUTCOMES, Document, Point, by_rank, check, highlighted, points, sweep
+from fairlead.measure.report.document import OUTCOMES, Document, Point, check, highlighted, points, sweep
 from fairlead.measure.report.plots import Plot, over_values, plots_of
 from fairlead.measure.report.static import converter
-from fairlead.measure.report.style import CONFIG, Spec, look_of
+from fairlead.measure.report.style import CONFIG, Spec, by_look, look_of
 from fairlead.measure.report.tables import table, tables
 from fairlead.measure.report.words import listed, verdict
 
@@ -154,7 +154,7 @@ def _controls(document: Document, first: int) -> str:
         for i, label in enumerate(labels)
     )
     name, hidden = escape(swept[0]) if swept else "Scenario", " hidden" if len(labels) == 1 else ""
-    policies = "\n".join(_checkbox(i, policy) for i, policy in enumerate(by_rank(document)))
+    policies = "\n".join(_checkbox(i, policy) for i, policy in enumerate(by_look(document)))
     return f"""<details open><summary>Choose what is shown</summary>
 <p class="field"{hidden}><label for="label">{name}</label><select id="label">{options}</select></p>
 <fieldset class="policies"><legend>Policies</legend>

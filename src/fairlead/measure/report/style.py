@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.measure.report.document import Document, by_rank, highlighted, points
+
 Spec = dict[str, Any]
 
 # Found by search: at least 3:1 against white and the dark page, and apart (CIELAB distance 31 or more) for normal
@@ -44,6 +46,19 @@ def look_of(index: int) -> tuple[str, tuple[int, int], str]:
     """Colour, dash and shape of the policy at that place; the first fifteen differ."""
     turn = index // len(HUES) % len(DASHES)
     return HUES[index % len(HUES)], DASHES[turn], SHAPES[turn]
+
+
+def by_look(document: Document) -> list[str]:
+    """Policies by rank, moved such that those that stand out together differ in their hue."""
+    together = [set(highlighted(document, point)) for point in points(document)]
+    order = by_rank(document)
+    placed: dict[int, str] = {}
+    for name in order:
+        near = set().union(*(group for group in together if name in group))
+        taken = {look_of(place)[0] for place, other in placed.items() if other in near}
+        free = [place for place in range(len(order)) if place not in placed]
+        placed[next((place for place in free if look_of(place)[0] not in taken), free[0])] = name
+    return [placed[place] for place in range(len(order))]
 
 
 def policy_channels(policies: list[str], legend: Spec | None, channels: tuple[str, ...]) -> Spec:

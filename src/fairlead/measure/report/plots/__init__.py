@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.measure.report.document import Document, Point, by_rank, highlighted
+from fairlead.measure.report.document import Document, Point, highlighted
 from fairlead.measure.report.plots.common import Plot, Style
 from fairlead.measure.report.plots.energy import energy
 from fairlead.measure.report.plots.latency import latency
@@ -10,6 +10,7 @@ from fairlead.measure.report.plots.load import load
 from fairlead.measure.report.plots.outcomes import outcomes
 from fairlead.measure.report.plots.over_time import over_time
 from fairlead.measure.report.plots.over_values import over_values
+from fairlead.measure.report.style import by_look
 
 __all__ = ["Plot", "over_values", "plots_of"]
 
@@ -18,5 +19,5 @@ def plots_of(document: Document, point: Point, legend: bool) -> list[Plot]:
     """The plots of one label; none when no seed of it is finished. `legend`: whether they must explain themselves."""
     if not point.ranking:
         return []
-    style = Style(by_rank(document), highlighted(document, point), legend)
+    style = Style(by_look(document), highlighted(document, point), legend)
     return [outcomes(point), over_time(point, style), latency(point, style), load(point), energy(point, style)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.measure.report.document import OUTCOMES, Document, Point, by_rank, highlighted, points, sweep
+from fairlead.measure.report.document import OUTCOMES, Document, Point, highlighted, points, sweep
 from fairlead.measure.report.plots.common import SHOWN, Plot, Style, known, share_ends, tooltip
-from fairlead.measure.report.style import INK, Spec
+from fairlead.measure.report.style import INK, Spec, by_look
 from fairlead.measure.report.words import percent
 
 Found = list[tuple[Any, Point]]  # value, its point
@@ -22,7 +22,7 @@ def over_values(document: Document, legend: bool) -> Plot | None:
     found = [(v, p) for v, p in zip(values, points(document), strict=True) if p.ranking]
     if not found:
         return Plot("sweep", title, "No seed is finished, so there is nothing to draw.")
-    style = Style(by_rank(document), highlighted(document, found[0][1]), legend)
+    style = Style(by_look(document), highlighted(document, found[0][1]), legend)
     lead = [f"{p.label} {p.ranking[0]} {percent(p.figure(p.ranking[0], 'success'))} %" for _, p in found]
     bound = any(known(p.bound) for _, p in found)
     return Plot(
