@@ -18,8 +18,9 @@ from fairlead.domain.scenario import Scenario
 from fairlead.experiments import workers
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.piece import PieceResult
-from fairlead.experiments.result_file import as_document, as_json, check_writable, write_whole
+from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.workers import local
+from fairlead.measure.files import check_writable, write_whole
 from fairlead.measure.statistics import estimate, jain, paired_difference
 from fairlead.policies.interface import find, registry
 from fairlead.scenarios.loader import load

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -20,9 +21,12 @@ from fairlead.domain.errors import UserError
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.ray_workers import on_ray
-from fairlead.experiments.result_file import as_document, as_json, check_writable, write_whole
+from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.workers import Workers, local
+from fairlead.measure.files import check_writable, write_whole
+from fairlead.measure.report.page import write_report
+from fairlead.measure.report.static import converter, write_plots
 from fairlead.policies.interface import find, registry
 from fairlead.policies.jit import compiled_before
 
@@ -39,6 +43,10 @@ def check(args: argparse.Namespace) -> None:
         raise UserError(f"--jobs {args.jobs}: at least 1 is needed")
     if args.json and args.json != "-":
         check_writable(Path(args.json))
+    if args.report:
+        check_writable(Path(args.report))
+    if args.report or args.plots:
+        converter()
 
 
 def answer(
@@ -57,15 +65,25 @@ def answer(
         progress = BarOf(bar, args, checkpoint)
         workers = _workers(args, len(scenarios))
         result = compare(scenarios, policies, seeds, workers, checkpoint, progress, bounded=not args.no_bound)
-    try:  # the tables before the file: a full disk then costs the file alone
+    try:  # the tables before the files: a full disk then costs the files alone
         show(console(stderr=args.json == "-"), result)
-    finally:  # and a reader of the tables who has gone (`| head`) does not cost the file
-        if args.json == "-":
-            print(as_json(as_document(result, args.overrides, sweep)), end="")
-        elif args.json:
-            write_whole(Path(args.json), as_json(as_document(result, args.overrides, sweep)))
-            print(f"figures written to {args.json}", file=sys.stderr)
+    finally:  # and a reader of the tables who has gone (`| head`) does not cost the files
+        if args.json or args.report or args.plots:
+            _write(args, as_document(result, args.overrides, sweep))
     return _close(result, checkpoint)
+
+
+def _write(args: argparse.Namespace, document: dict[str, Any]) -> None:
+    if args.json == "-":
+        print(as_json(document), end="")
+    elif args.json:
+        write_whole(Path(args.json), as_json(document))
+        print(f"figures written to {args.json}", file=sys.stderr)
+    if args.report:
+        write_report(document, Path(args.report))
+        print(f"report written to {args.report}", file=sys.stderr)
+    if args.plots:
+        print(f"{len(write_plots(document, Path(args.plots)))} plots written to {args.plots}", file=sys.stderr)
 
 
 def _workers(args: argparse.Namespace, scenarios: int) -> Workers:

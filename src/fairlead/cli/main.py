@@ -20,6 +20,7 @@ examples:
   fairlead compare full-edge --seeds 5             every policy, paired seeds, confidence intervals
   fairlead compare full-edge --set rate=100 --policies closest,load-balancing --json out.json
   fairlead sweep full-edge --param rate --values 20:120:20
+  fairlead report out.json --plots plots           a page with plots, and the plots as PNG and SVG
 """
 _SCENARIO = "a name from `fairlead scenarios`, or a .yaml file"
 
@@ -27,6 +28,7 @@ _COMPARE_EXAMPLES = """\
 examples:
   fairlead compare full-edge dc-cloud --seeds 20
   fairlead compare shifting --policies closest,farthest,load-balancing --json out.json
+  fairlead compare shifting ecsrl --report out.html
   fairlead compare full-edge --set rate=100 --set rules.dispatch=request
   fairlead compare my-edge.yaml --jobs 4
   fairlead compare full-edge --seeds 1000 --ray auto --checkpoint full-edge.jsonl
@@ -35,7 +37,7 @@ examples:
 _SWEEP_EXAMPLES = """\
 examples:
   fairlead sweep full-edge --param rate --values 20,40,60,80,100,120
-  fairlead sweep full-edge --param rate --values 20:120:20 --seeds 20 --json out.json
+  fairlead sweep full-edge --param rate --values 20:120:20 --seeds 20 --report out.html --plots plots
   fairlead sweep ecsrl --param nodes.cloud.count --values 1,2,4 --policies closest,farthest
   fairlead sweep full-edge --param rate --values 10:200:10 --seeds 100 --ray 10.0.0.1:6379
 """
@@ -95,6 +97,15 @@ def _parser() -> argparse.ArgumentParser:
         checkpoint="keep every finished piece there, and go on from what is there "
         "(default: fairlead-sweep-SCENARIO-FIELD.jsonl in this folder; none: no file)",
     )
+    report = commands.add_parser(
+        "report",
+        help="make a page with plots of a saved result",
+        description="Make a self-contained HTML page of a result that --json wrote.",
+        allow_abbrev=False,
+    )
+    report.add_argument("result", metavar="RESULT.json", help="what --json of compare or sweep wrote")
+    report.add_argument("-o", "--output", metavar="FILE", help="the page (default: RESULT.html)")
+    report.add_argument("--plots", metavar="DIR", help="write the plots there too, as PNG and SVG")
     commands.add_parser("scenarios", help="list the scenarios that ship")
     commands.add_parser("policies", help="list the policies, third parties' included")
     show = commands.add_parser("show", help="show a scenario and its assumptions")
@@ -126,13 +137,15 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
         "--ray", metavar="ADDRESS", help="run on the Ray cluster there: host:port, auto, or ray://host:port"
     )
     parser.add_argument("--json", metavar="FILE", help="write all figures there (-: to standard output)")
+    parser.add_argument("--report", metavar="FILE.html", help="make a page with interactive plots")
+    parser.add_argument("--plots", metavar="DIR", help="write the plots there, as PNG and SVG")
     parser.add_argument("--checkpoint", metavar="FILE", help=checkpoint)
     parser.add_argument("--no-bound", action="store_true", help="leave out the upper bound, which takes its time")
 
 
 def _run(arguments: list[str]) -> int:
     parser = _parser()
-    known = ["compare", "sweep", "scenarios", "policies", "show"]
+    known = ["compare", "sweep", "report", "scenarios", "policies", "show"]
     command = next((a for a in arguments if not a.startswith("-")), None)
     if command is not None and command not in known:
         raise UserError(f"unknown command {command!r}{nearest(command, known)}")
@@ -148,6 +161,10 @@ def _run(arguments: list[str]) -> int:
         from fairlead.cli.compare import run_sweep
 
         return run_sweep(args)
+    if args.command == "report":
+        from fairlead.cli.report import run_report
+
+        return run_report(args.result, args.output, args.plots)
     from fairlead.cli import catalog
 
     if args.command == "show":

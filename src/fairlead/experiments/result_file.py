@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
 from dataclasses import asdict
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from fairlead import __version__
-from fairlead.domain.errors import UserError
 from fairlead.experiments.compare import Comparison
 from fairlead.experiments.detail import LATENCY_MS, changes, time_edges_s, together
 from fairlead.experiments.sweep import Sweep
@@ -108,34 +105,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     return value
-
-
-def check_writable(path: Path) -> None:
-    """Refuse an output path that can't be written, before any work is done."""
-    path = path.resolve()
-    if path.is_dir():
-        raise UserError(f"{path}: is a folder; give a file name")
-    if not path.parent.is_dir():
-        raise UserError(f"{path}: the folder {path.parent} does not exist")
-    if not os.access(path.parent if _replaceable(path) else path, os.W_OK):
-        raise UserError(f"{path}: no permission to write there")
-
-
-def _replaceable(path: Path) -> bool:
-    return path.is_file() or not path.exists()  # not so: a terminal, a pipe, /dev/null
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write all of it or nothing: to a temporary file beside it, then renamed. Links are followed."""
-    path = path.resolve()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        if _replaceable(path):
-            temporary.write_text(text, encoding="utf-8")
-            os.replace(temporary, path)
-        else:
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: can't write it: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)

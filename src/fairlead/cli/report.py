@@ -1,0 +1,24 @@
+"""`fairlead report`: makes the page, and the plots as files, of a result that was saved with --json."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fairlead.measure.files import check_writable
+from fairlead.measure.report.document import read
+from fairlead.measure.report.page import write_report
+from fairlead.measure.report.static import converter, write_plots
+
+
+def run_report(result: str, output: str | None, plots: str | None) -> int:
+    """Run the command."""
+    path = Path(output) if output else Path(result).with_suffix(".html")
+    check_writable(path)
+    converter()
+    document = read(Path(result))
+    write_report(document, path)
+    print(f"report written to {path}", file=sys.stderr)
+    if plots:
+        print(f"{len(write_plots(document, Path(plots)))} plots written to {plots}", file=sys.stderr)
+    return 0

@@ -1,0 +1,40 @@
+"""Writing files whole or not at all, and saying beforehand in one line why that won't work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fairlead.domain.errors import UserError
+
+
+def check_writable(path: Path) -> None:
+    """Refuse an output path that can't be written, before any work is done."""
+    path = path.resolve()
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder; give a file name")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: the folder {path.parent} does not exist")
+    if not os.access(path.parent if _replaceable(path) else path, os.W_OK):
+        raise UserError(f"{path}: no permission to write there")
+
+
+def _replaceable(path: Path) -> bool:
+    return path.is_file() or not path.exists()  # not so: a terminal, a pipe, /dev/null
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write all of it or nothing: to a temporary file beside it, then renamed. Links are followed."""
+    path = path.resolve()
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        if _replaceable(path):
+            temporary.write_bytes(data)
+            os.replace(temporary, path)
+        else:
+            path.write_bytes(data)
+    except OSError as error:
+        raise UserError(f"{path}: can't write it: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)

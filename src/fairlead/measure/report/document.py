@@ -1,0 +1,181 @@
+"""A result document of `fairlead compare` or `sweep`, as the report reads it: checked once, then looked at by label.
+
+Called by everything in this folder. Pure, except for `read`; it computes no figure that the document already has.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead.domain.errors import UserError
+from fairlead.measure.statistics import Estimate, paired_difference
+
+Document = dict[str, Any]
+OUTCOMES = ("success", "late", "inaccurate", "rejected")
+UNKNOWN = Estimate(math.nan, math.nan, 0)
+_ALL_UP_TO = 5  # so few policies are all highlighted
+_TOP = 3
+
+
+@dataclass(frozen=True)
+class Point:
+    """One label of a document: a scenario, or one value of a sweep."""
+
+    label: str
+    body: Document
+
+    @property
+    def title(self) -> str:
+        """What the scenario is, in words."""
+        return str(self.body.get("title") or "")
+
+    @property
+    def ranking(self) -> list[str]:
+        """Policies by success, best first; empty when no seed is finished."""
+        return list(self.body["ranking"])
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds are finished."""
+        return len(self.body["seeds"])
+
+    @property
+    def bound(self) -> Estimate:
+        """The share of requests that no policy can pass; unknown when it was not computed."""
+        return _estimate(self.body.get("bound"))
+
+    def figure(self, policy: str, name: str) -> Estimate:
+        """A figure of a policy with its interval; unknown when the document does not have it."""
+        return _estimate(self.body["policies"][policy]["figures"].get(name))
+
+    def behind_best(self, policy: str) -> Estimate:
+        """Success minus that of the best policy, seed by seed."""
+        return _estimate(self.body["policies"][policy]["behind_best"])
+
+    def below_bound(self, policy: str) -> Estimate:
+        """The bound minus the policy's success, seed by seed where both are known by seed."""
+        bounds = (self.body.get("bound") or {}).get("by_seed") or []
+        values = self.body["policies"][policy]["by_seed"].get("success", [])
+        if bounds and len(bounds) == len(values):
+            return paired_difference([number(b) for b in bounds], [number(v) for v in values])
+        return Estimate(self.bound.mean - self.figure(policy, "success").mean, math.nan, 0)
+
+    def detail(self, policy: str) -> Document:
+        """Counts by time and latency, load by node."""
+        return dict(self.body["policies"][policy]["detail"])
+
+    def changes(self) -> list[tuple[float, str]]:
+        """When the workload or the links change, and how; what happens at the same time is one entry."""
+        found: dict[float, list[str]] = {}
+        for change in self.body.get("changes") or []:
+            found.setdefault(float(change["at_s"]), []).append(str(change["what"]))
+        return [(at_s, "; ".join(words)) for at_s, words in sorted(found.items())]
+
+
+def points(document: Document) -> list[Point]:
+    """The labels of a document, in its order."""
+    return [Point(label, body) for label, body in document["scenarios"].items()]
+
+
+def sweep(document: Document) -> tuple[str, list[Any]] | None:
+    """The swept field and its values, one per label; None for a comparison."""
+    swept = document["settings"].get("sweep")
+    return (str(swept["param"]), list(swept["values"])) if swept else None
+
+
+def by_rank(document: Document) -> list[str]:
+    """Policies that have results: those most often among the best, then by mean rank."""
+    rankings = [p.ranking for p in points(document)]
+    ranks = {name: [r.index(name) for r in rankings if name in r] for ranking in rankings for name in ranking}
+
+    def key(name: str) -> tuple[int, float, str]:
+        return -sum(r < _TOP for r in ranks[name]), sum(ranks[name]) / len(ranks[name]), name
+
+    return sorted(ranks, key=key)
+
+
+def highlighted(document: Document, point: Point) -> list[str]:
+    """The policies that stand out until a reader chooses: the best three, or in a sweep all that lead somewhere."""
+    if sweep(document) is None:
+        order, leaders = point.ranking, set(point.ranking[:1])
+    else:
+        order, leaders = by_rank(document), {p.ranking[0] for p in points(document) if p.ranking}
+    if len(order) <= _ALL_UP_TO:
+        return order
+    chosen = [name for name in order if name in leaders]
+    chosen += [name for name in order if name not in leaders][: max(0, _TOP - len(chosen))]
+    return [name for name in order if name in chosen]
+
+
+def number(value: Any) -> float:
+    """A number of the document, in which NaN is null and an infinity a string."""
+    return math.nan if value is None else float(value)
+
+
+def _estimate(value: Document | None) -> Estimate:
+    if not value:
+        return UNKNOWN
+    return Estimate(number(value["mean"]), number(value["ci95"]), int(value["n"]))
+
+
+def read(path: Path) -> Document:
+    """The document in a file that `--json` wrote."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; give one that `fairlead compare --json` wrote") from None
+    except OSError as error:
+        raise UserError(f"{path}: can't read it: {error.strerror}") from error
+    except ValueError as error:  # not JSON, or not text
+        raise UserError(f"{path}: not JSON ({error}); give a file that `fairlead compare --json` wrote") from error
+    try:
+        check(document)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return dict(document)
+
+
+def check(document: Any) -> None:
+    """Refuse what no report can be made of, in one line."""
+    if not isinstance(document, dict) or not document.get("scenarios") or "settings" not in document:
+        raise UserError("not a result of `fairlead compare` or `fairlead sweep`")
+    try:
+        for point in points(document):
+            _check_point(point)
+        swept = sweep(document)
+        _ = document["fairlead"], document["versions"], document["policies"]
+        _ = document["settings"]["seeds"], document["settings"]["policies"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"not as fairlead writes it ({type(error).__name__}: {error})") from error
+    if swept and len(swept[1]) != len(document["scenarios"]):
+        raise UserError(f"{len(swept[1])} values were swept, but it has {len(document['scenarios'])}")
+
+
+def _check_point(point: Point) -> None:
+    """Read everything once that the report reads later."""
+    _ = point.seeds, point.bound, point.changes(), point.body["assumptions"]
+    for policy in point.ranking:
+        for figure in point.body["policies"][policy]["figures"]:
+            point.figure(policy, figure)
+        _ = point.behind_best(policy), point.below_bound(policy)
+        _check_detail(point, policy)
+
+
+def _check_detail(point: Point, policy: str) -> None:
+    detail = point.body["policies"][policy].get("detail")
+    if not detail or "time_s" not in point.body or "latency_ms" not in point.body:
+        raise UserError(
+            f"{point.label}, {policy}: no detail over time in it (an older fairlead made it); run the comparison again"
+        )
+    bins, latencies = len(point.body["time_s"]) - 1, len(point.body["latency_ms"]) + 1
+    lists: list[tuple[str, Sequence[Any], int]] = [("latency", detail["latency"], latencies)]
+    lists += [(f"outcomes.{name}", detail["outcomes"][name], bins) for name in OUTCOMES]
+    lists += [(f"load.{node}", load, bins) for node, load in detail["load"].items()]
+    for name, values, expected in lists:
+        if len(values) != expected:
+            raise UserError(f"{point.label}, {policy}: {name} has {len(values)} bins where {expected} are expected")

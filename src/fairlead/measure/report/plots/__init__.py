@@ -1,0 +1,23 @@
+"""The plots of a report as Vega-Lite specs, one file each. The page and the files call `plots_of` and `over_values`."""
+
+from __future__ import annotations
+
+from fairlead.measure.report.document import Document, Point, highlighted
+from fairlead.measure.report.plots.common import Plot, Style
+from fairlead.measure.report.plots.energy import energy
+from fairlead.measure.report.plots.latency import latency
+from fairlead.measure.report.plots.load import load
+from fairlead.measure.report.plots.outcomes import outcomes
+from fairlead.measure.report.plots.over_time import over_time
+from fairlead.measure.report.plots.over_values import over_values
+from fairlead.measure.report.style import by_look
+
+__all__ = ["Plot", "over_values", "plots_of"]
+
+
+def plots_of(document: Document, point: Point, legend: bool) -> list[Plot]:
+    """The plots of one label; none when no seed of it is finished. `legend`: whether they must explain themselves."""
+    if not point.ranking:
+        return []
+    style = Style(by_look(document), highlighted(document, point), legend)
+    return [outcomes(point), over_time(point, style), latency(point, style), load(point), energy(point, style)]

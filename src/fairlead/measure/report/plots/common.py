@@ -1,0 +1,115 @@
+"""What the plots share: the form of a plot, time axes, marks of changes, tooltips.
+
+Data stay as compact as in the document (a row per policy, with arrays); the specs unfold them. What a reader chooses
+are top-level params: `shown` (policies), `measure` (an outcome), `chosen` (a policy). A spec has no width: the page
+gives its container's, a file a fixed one. Pure functions of the document, the same for page and files.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fairlead.measure.report.document import Point
+from fairlead.measure.report.style import INK, MUTED, Spec, policy_channels
+from fairlead.measure.statistics import Estimate
+
+ROW_PX = 24  # height of a row of bars or cells
+SHOWN = "indexof(shown, datum.policy) >= 0"
+UNSEEN: Spec = {"type": "point", "size": 140, "opacity": 0, "filled": True}  # what the pointer hits for a tooltip
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One plot of one label. Without a spec, `caption` says why there is nothing to draw."""
+
+    name: str
+    title: str
+    caption: str  # how to read it
+    finding: str = ""  # its text alternative
+    notes: tuple[str, ...] = ()  # numbered, below it
+    spec: Spec | None = None
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the plots of a label share: the policies in the order of their colours, those that stand out, a legend."""
+
+    policies: list[str]
+    highlighted: list[str]
+    legend: bool
+
+    def lines(self, *channels: str) -> Spec:
+        """Encodings of lines, of which only the highlighted policies have one."""
+        look = {"symbolType": "stroke", "symbolSize": 300, "symbolStrokeWidth": 2}
+        return self._channels(self.highlighted, look, channels)
+
+    def dots(self, *channels: str) -> Spec:
+        """Encodings of points, of which every policy has one."""
+        return self._channels(self.policies, {"symbolSize": 110}, channels)
+
+    def _channels(self, names: list[str], look: Spec, channels: tuple[str, ...]) -> Spec:
+        # The same legend for every layer of a plot: where one has none, Vega-Lite drops it.
+        legend = {"title": None, "values": names, "orient": "bottom", "columns": 4, "symbolOpacity": 1} | look
+        return policy_channels(self.policies, legend if self.legend else None, channels)
+
+
+def known(e: Estimate) -> bool:
+    """Whether there is a finite number to draw."""
+    return math.isfinite(e.mean)
+
+
+def ends(e: Estimate) -> tuple[float, float]:
+    """The ends of the interval; the mean twice when there is none."""
+    return (e.low, e.high) if math.isfinite(e.ci95) else (e.mean, e.mean)
+
+
+def share_ends(e: Estimate) -> tuple[float, float]:
+    """The same for a share: Student's t knows no limits, a plot of shares does."""
+    low, high = ends(e)
+    return max(0.0, low), min(1.0, high)
+
+
+def tooltip(heading: str, fields: Spec) -> list[Spec]:
+    """A tooltip with a field's value as its heading, and other fields (ready text) below: field -> what it is."""
+    return [{"field": heading, "title": "title"}, *({"field": f, "title": title} for f, title in fields.items())]
+
+
+def when_text() -> str:
+    """The expression for a bin of time in words."""
+    return "format(edges_s[datum.bin], '~r') + ' to ' + format(edges_s[datum.bin + 1], '~r') + ' s'"
+
+
+def time_axis(point: Point, field: str, grid: bool = True) -> Spec:
+    """The x channel of a plot over the time of arrival."""
+    edges_s = point.body["time_s"]
+    return {
+        "field": field,
+        "type": "quantitative",
+        "scale": {"domain": [edges_s[0], edges_s[-1]], "nice": False},
+        "axis": {"title": "time of arrival, s", "grid": grid, "tickCount": 8, "labelFlush": False},
+    }
+
+
+def change_rules(point: Point) -> list[Spec]:
+    """Layers that mark when the workload or the links change, numbered as in the list below the plot."""
+    changes = point.changes()
+    if not changes:
+        return []
+    rows = [{"at_s": at_s, "number": str(i), "what": what} for i, (at_s, what) in enumerate(changes, start=1)]
+    words = [{"field": "at_s", "title": "at s"}, {"field": "what", "title": "change"}]
+    x: Spec = {"field": "at_s", "type": "quantitative"}
+    return [
+        {
+            "name": "ink_changes",
+            "data": {"values": rows},
+            "mark": {"type": "rule", "strokeDash": [2, 3], "color": MUTED, "strokeWidth": 1.2},
+            "encoding": {"x": x, "tooltip": words},
+        },
+        {
+            "name": "ink_numbers",
+            "data": {"values": rows},
+            "mark": {"type": "text", "y": -7, "color": INK, "fontSize": 11, "fontWeight": "bold"},
+            "encoding": {"x": x, "text": {"field": "number"}, "tooltip": words},
+        },
+    ]

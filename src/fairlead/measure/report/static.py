@@ -1,0 +1,75 @@
+"""The plots as PNG and SVG files, drawn by vl-convert from the same specs as the page. Called by the cli."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+from types import ModuleType
+
+from fairlead.domain.errors import UserError
+from fairlead.measure.files import write_whole
+from fairlead.measure.report.document import Document, check, points
+from fairlead.measure.report.plots import Plot, over_values, plots_of
+from fairlead.measure.report.style import CONFIG, Spec
+
+_WIDTH, _SCALE = 760, 2
+_LINE = 136  # characters of a subtitle
+
+
+def converter() -> ModuleType:
+    """vl_convert, which is an extra: it draws the files and holds the page's JavaScript."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise UserError("reports and plots need vl-convert: pip install 'fairlead[report]'") from None
+    return vl_convert
+
+
+def write_plots(document: Document, folder: Path) -> list[Path]:
+    """Write every plot as LABEL-PLOT.svg and .png into a folder, which is made; the paths written."""
+    check(document)
+    vl_convert = converter()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: can't make this folder: {error.strerror}") from error
+    written: list[Path] = []
+    for name, spec in _specs(document).items():
+        svg = vl_convert.vegalite_to_svg(spec)
+        for suffix, content in ((".svg", svg.encode()), (".png", vl_convert.svg_to_png(svg, scale=_SCALE))):
+            path = folder / f"{name}{suffix}"
+            write_whole(path, content)
+            written.append(path)
+    return written
+
+
+def _specs(document: Document) -> dict[str, Spec]:
+    """File name, without its ending -> spec."""
+    found: dict[str, Spec] = {}
+    swept = over_values(document, legend=True)
+    if swept and swept.spec:
+        found["sweep"] = _titled(swept, points(document)[0].title)
+    for point, label in zip(points(document), safe_names(document), strict=True):
+        for plot in plots_of(document, point, legend=True):
+            if plot.spec:
+                found[f"{label}-{plot.name}"] = _titled(plot, f"{point.label}: {point.title}")
+    return found
+
+
+def _titled(plot: Plot, subtitle: str) -> Spec:
+    notes = [f"{i}: {note}" for i, note in enumerate(plot.notes, start=1)]
+    lines = [line for text in (subtitle, plot.caption, *notes) for line in textwrap.wrap(text, _LINE)]
+    title = {"text": plot.title, "subtitle": lines, "frame": "bounds", "offset": 16, "subtitlePadding": 5}
+    look: Spec = {"config": CONFIG, "background": "white", "padding": 16, "width": _WIDTH, "title": title}
+    return {**(plot.spec or {}), **look}
+
+
+def safe_names(document: Document) -> list[str]:
+    """The labels as names of files, all different, also where capitals don't count."""
+    names: list[str] = []
+    for point in points(document):
+        name = re.sub(r"[^\w.=+-]+", "_", point.label, flags=re.ASCII).strip("._")[:80] or "scenario"
+        taken = {n.lower() for n in names}
+        names.append(next(n for n in (name, *(f"{name}-{i}" for i in range(2, 9999))) if n.lower() not in taken))
+    return names

@@ -1,0 +1,533 @@
+"""The report: a page that a browser draws without a network, plots as files, one line on documents that won't do."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+
+from browser import chromium
+from documents import BINS, NODES, POLICIES, document, swept, unfinished
+from fairlead.cli.main import main
+from fairlead.domain.errors import UserError
+from fairlead.measure.report.document import check, highlighted, points
+from fairlead.measure.report.page import page, write_report
+from fairlead.measure.report.plots import over_values, plots_of
+from fairlead.measure.report.static import write_plots
+from fairlead.measure.report.style import HUES, by_look, look_of
+from fairlead.measure.report.tables import tables
+from fairlead.measure.report.words import verdict
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+EVIL = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
+
+
+def plain(text: str) -> str:
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def said(made: dict[str, Any]) -> str:
+    return plain(verdict(points(made)[0]))
+
+
+# The words
+
+
+def test_the_verdict_names_the_best_its_lead_and_the_bound() -> None:
+    made = document()
+    made["scenarios"]["shifting"]["policies"]["power-of-two-choices"]["behind_best"]["ci95"] = 0.005
+    assert said(made) == (
+        "cheaper is best: 95.0 ± 0.6 % of requests in time and accurate, 1.2 ± 0.5 points ahead of "
+        "power-of-two-choices; no policy can pass 97.5 ± 0.4 %, 2.4 ± 0.8 points above."
+    )
+
+
+def test_policies_within_the_interval_are_not_told_apart() -> None:
+    made = document()
+    assert "but not told apart from power-of-two-choices (1.2 ± 1.4 points behind);" in said(made)
+    made["scenarios"]["shifting"]["policies"]["random"]["behind_best"]["ci95"] = 0.5
+    assert "(1.2 ± 1.4 points behind) and 1 more;" in said(made)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (
+            document(seeds=1),
+            "95.0 % of requests in time and accurate, 1.2 points ahead of power-of-two-choices (one seed",
+        ),
+        (
+            document(policies=["closest"], bound=False),
+            "95.0 ± 0.6 % of requests in time and accurate (the only policy).",
+        ),
+        (document(scenarios={"dc-cloud": unfinished()}), "No seed is finished, so there is nothing to say yet."),
+    ],
+)
+def test_the_verdict_claims_no_more_than_there_is(made: dict[str, Any], words: str) -> None:
+    assert words in said(made)
+
+
+def test_the_tables_have_every_policy_the_bound_and_the_phases() -> None:
+    html = plain(tables(points(document())[0]))
+    assert html.count('<th scope="row">closest</th>') == 6
+    assert '<th scope="row">upper bound</th><td>97.5 ± 0.4</td>' in html
+    assert "no-capacity 1.5, too-late 0.5" in html  # of 5 % that fail: 0.3 and 0.1 parts
+    assert re.findall(r"<th scope=\"col\">(\d+ to \d+ s)", html) == ["0 to 150 s", "150 to 450 s", "450 to 690 s"]
+    assert "<td>3,400 ± 40</td>" in html
+
+
+# The plots
+
+
+def test_the_best_three_stand_out_and_in_a_sweep_all_that_lead() -> None:
+    made, few, sweep = document(), document(policies=POLICIES[:5]), swept()
+    assert highlighted(made, points(made)[0]) == ["cheaper", "power-of-two-choices", "least-energy-in-time"]
+    assert len(highlighted(few, points(few)[0])) == 5
+    assert set(highlighted(sweep, points(sweep)[0])) == {p.ranking[0] for p in points(sweep)}
+
+
+def test_thirteen_policies_look_different_and_readable_on_both_themes() -> None:
+    assert len({look_of(i) for i in range(13)}) == 13
+    for colour in HUES:
+        assert min(contrast(colour, "#ffffff"), contrast(colour, "#16191d")) >= 3
+
+
+def test_policies_that_stand_out_together_differ_in_hue() -> None:
+    made = document(["a", "b", "c"])
+    places = {name: i for i, name in enumerate(by_look(made))}
+    for point in points(made):
+        assert len({look_of(places[name])[0] for name in highlighted(made, point)}) == 3
+    assert sorted(places) == sorted(POLICIES)
+
+
+def contrast(one: str, other: str) -> float:
+    """As WCAG defines it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_latency_plot_counts_rejected_requests_as_never_answered() -> None:
+    point = points(document())[0]
+    latency = next(p for p in plots_of(document(), point, legend=False) if p.name == "latency")
+    assert latency.spec is not None
+    best = latency.spec["data"]["values"][0]
+    outcomes = point.detail("cheaper")["outcomes"]
+    answered = sum(point.detail("cheaper")["latency"]) / sum(map(sum, outcomes.values()))
+    assert best["share"][-1] == pytest.approx(answered, abs=0.001)
+    assert best["share"] == sorted(best["share"])
+
+
+def test_a_load_of_nothing_by_nothing_is_left_blank() -> None:
+    made = document(policies=["closest"])
+    made["scenarios"]["shifting"]["policies"]["closest"]["detail"]["load"]["dc"][:2] = [None, "inf"]
+    load = plots_of(made, points(made)[0], legend=False)[3]
+    assert load.spec is not None
+    (row,) = [r for r in load.spec["layer"][0]["data"]["values"] if r["node"] == "dc"]
+    assert row["load"][:2] == [None, None]
+    assert isinstance(row["load"][2], float)
+
+
+def test_queue_nodes_get_a_sentence_instead_of_an_empty_plot() -> None:
+    made = document(degradation=False)
+    energy = plots_of(made, points(made)[0], legend=False)[-1]
+    assert energy.spec is None
+    assert "Degradation is 1 for every policy" in energy.caption
+
+
+@pytest.mark.parametrize(("values", "kind"), [((20, 40.5), "quantitative"), (("stream", "request"), "ordinal")])
+def test_a_sweep_has_a_true_axis_for_numbers_alone(values: tuple[Any, ...], kind: str) -> None:
+    plot = over_values(swept(values), legend=False)
+    assert plot is not None
+    assert plot.spec is not None
+    assert plot.spec["layer"][0]["encoding"]["x"]["type"] == kind
+
+
+def test_plots_are_written_as_svg_and_png_under_safe_names(tmp_path: Path) -> None:
+    made = document(["../etc/a b", "..-etc-A b"])
+    written = write_plots(made, tmp_path / "plots")
+    assert sorted(tmp_path.rglob("*.*")) == sorted(written)
+    assert {p.name for p in written if "latency" in p.name} == {
+        "etc_a_b-latency.svg", "etc_a_b-latency.png", "-etc-A_b-latency.svg", "-etc-A_b-latency.png",
+    }  # fmt: skip
+    svg = (tmp_path / "plots" / "etc_a_b-outcomes.svg").read_text()
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert "upper bound 97.5" in svg
+    assert "What became of the requests" in svg
+    png = (tmp_path / "plots" / "etc_a_b-outcomes.png").read_bytes()
+    assert png.startswith(b"\x89PNG")
+    assert int.from_bytes(png[16:20], "big") > 1520  # 760 wide, twice
+
+
+def test_a_sweep_has_a_file_of_its_own_beside_those_of_its_values(tmp_path: Path) -> None:
+    names = {p.name for p in write_plots(swept([20, 40], policies=["closest", "random"]), tmp_path)}
+    assert {"sweep.svg", "sweep.png", "rate=20-outcomes.svg", "rate=40-load.png"} <= names
+    assert len(names) == 2 * (1 + 2 * 5)
+
+
+def test_names_that_differ_in_capitals_alone_get_files_of_their_own(tmp_path: Path) -> None:
+    names = [p.name.lower() for p in write_plots(document(["edge", "Edge"], policies=["closest"]), tmp_path)]
+    assert len(names) == len(set(names)) == 20
+
+
+# Documents that won't do
+
+
+SHORT = {"seeds": [0], "policies": ["closest"], "sweep": {"param": "rate", "values": [20]}}
+
+
+def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    made = document()
+    change(made["scenarios"]["shifting"])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ([], "not a result of `fairlead compare`"),
+        ({"scenarios": {}}, "not a result of `fairlead compare`"),
+        (broken(lambda s: s["policies"]["closest"].pop("detail")), "shifting, closest: no detail over time in it"),
+        (broken(lambda s: s.pop("time_s")), "no detail over time in it (an older fairlead made it)"),
+        (broken(lambda s: s["time_s"].pop()), f"outcomes.success has {BINS} bins where {BINS - 1} are expected"),
+        (broken(lambda s: s["policies"].pop("random")), "not as fairlead writes it (KeyError: 'random')"),
+        (swept() | {"settings": SHORT}, "1 values were swept, but it has 4"),
+    ],
+)
+def test_what_no_report_can_be_made_of_is_refused_in_one_line(made: Any, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        check(made)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_command_writes_page_and_plots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = tmp_path / "out.json"
+    result.write_text(json.dumps(document(policies=["closest", "random"])))
+    assert main(["report", str(result), "--plots", str(tmp_path / "plots")]) == 0
+    assert (tmp_path / "out.html").read_text().startswith("<!doctype html>")
+    assert len(list((tmp_path / "plots").iterdir())) == 10
+    assert capsys.readouterr().err == (f"report written to {tmp_path}/out.html\n10 plots written to {tmp_path}/plots\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such file; give one that `fairlead compare --json` wrote"),
+        ("{", "not JSON"),
+        ("{}", "not a result of `fairlead compare` or `fairlead sweep`"),
+    ],
+)
+def test_the_command_refuses_what_is_no_result(
+    content: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (tmp_path / "out.json").write_text(content)
+    assert main(["report", str(tmp_path / "out.json")]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"fairlead: {tmp_path}/out.json: ")
+    assert message in line
+    assert line.count("\n") == 1
+    assert not (tmp_path / "out.html").exists()
+
+
+def test_without_the_extra_one_line_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    assert main(["report", str(tmp_path / "out.json")]) == 2
+    assert "pip install 'fairlead[report]'" in capsys.readouterr().err
+
+
+# The page, in a browser
+
+
+@dataclass
+class Opened:
+    """A page as it is drawn, with all that it said and asked for."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def settled(self) -> Page:
+        self.page.wait_for_selector("main[aria-busy=false]")
+        return self.page
+
+    def marks(self, plot: str) -> int:
+        return self.settled().locator(f"figure[data-plot={plot}] .plot :is(path, line, text):visible").count()
+
+    def lines(self, plot: str) -> list[str]:
+        """Where the lines of a plot run."""
+        shapes = self.settled().locator(f"figure[data-plot={plot}] .mark-line.role-mark path")
+        return [d for d in shapes.evaluate_all("all => all.map(one => one.getAttribute('d'))") if d]
+
+    def scrolls_sideways(self) -> bool:
+        return bool(self.page.evaluate("document.documentElement.scrollWidth > innerWidth"))
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    contexts = []
+
+    def opened(made: dict[str, Any], width: int = 1280, **options: Any) -> Opened:
+        path = tmp_path / "report.html"
+        write_report(made, path)
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        found = Opened(context.new_page())
+        found.page.on("console", lambda message: found.complaints.append(f"{message.type}: {message.text}"))
+        found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
+        found.page.on("request", lambda request: found.requests.append(request.url))
+        found.page.goto(path.as_uri())
+        found.settled()
+        assert found.requests == [path.as_uri()]
+        assert found.complaints == []
+        return found
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def test_every_plot_is_drawn_without_a_complaint_or_a_network(open_page: Open) -> None:
+    found = open_page(document(["shifting", "ecsrl"]))
+    for plot in ("outcomes", "over-time", "latency", "load", "energy"):
+        assert found.marks(plot) > 20, plot
+        label = found.page.locator(f"figure[data-plot={plot}] .plot").get_attribute("aria-label")
+        assert "cheaper" in (label or ""), plot
+    bars = found.page.locator("figure[data-plot=outcomes] .mark-rect.role-mark path")
+    cells = found.page.locator("figure[data-plot=load] .mark-rect.role-mark path")
+    assert bars.count() == 4 * len(POLICIES)
+    assert cells.count() == BINS * len(NODES)
+    assert len(found.lines("over-time")) == len(found.lines("latency")) == 3
+    assert found.page.locator("figure[data-plot=over-time] .notes li").all_inner_texts() == [
+        "at 150 s: video-analytics: rate x 3.8; tele-operation: rate x 1.4",
+        "at 450 s: all sources: rate x 2.2",
+    ]
+
+
+def test_nothing_moves_while_the_plots_are_drawn(open_page: Open) -> None:
+    shifts = """new Promise(done => new PerformanceObserver(list => done(list.getEntries().map(e => e.value)))
+        .observe({type: "layout-shift", buffered: true}) ?? setTimeout(() => done([]), 300))"""
+    assert sum(open_page(document()).page.evaluate(shifts)) < 0.01
+
+
+def test_a_checkbox_reached_and_switched_by_keyboard_changes_the_plots(open_page: Open) -> None:
+    found = open_page(document())
+    found.page.keyboard.press("Tab")
+    assert found.page.evaluate("document.activeElement.textContent") == "Skip to the plots"
+    box = found.page.get_by_label("closest", exact=True)
+    for _ in range(12):
+        found.page.keyboard.press("Tab")
+        if box.evaluate("box => box === document.activeElement"):
+            break
+    assert box.evaluate("box => box.matches(':focus-visible') && getComputedStyle(box).outlineStyle") == "solid"
+    faded = found.page.locator("figure[data-plot=outcomes] .ink_faded_marks text")
+    assert (len(found.lines("over-time")), len(found.lines("latency")), faded.count()) == (3, 3, 10)
+    found.page.keyboard.press("Space")
+    assert (len(found.lines("over-time")), len(found.lines("latency")), faded.count()) == (4, 4, 9)
+    found.page.get_by_role("button", name="None").click()
+    assert (len(found.lines("over-time")), len(found.lines("latency")), faded.count()) == (0, 0, 13)
+    assert found.complaints == []
+
+
+def test_choosers_change_outcome_policy_and_scenario(open_page: Open) -> None:
+    found = open_page(document(["shifting", "ecsrl"]))
+    before = found.lines("over-time")
+    found.page.locator("figure[data-plot=over-time] select").select_option("late")
+    assert found.lines("over-time") != before
+    cells = found.page.locator("figure[data-plot=load] .mark-rect.role-mark")
+    loads = cells.inner_html()
+    found.page.get_by_label("Policy", exact=True).select_option("random")
+    found.settled()
+    assert cells.inner_html() != loads
+    found.page.get_by_label("Scenario").select_option("ecsrl")
+    first = found.settled().locator("figure[data-plot=outcomes] .role-axis-label text").all_text_contents()
+    assert "least-impedance" in first[: len(POLICIES)]
+    assert found.page.locator("#tables h3:visible").all_inner_texts() == ["ecsrl"]
+    assert found.page.get_by_label("Policy", exact=True).input_value() == "random"  # what was chosen stays
+    assert found.page.locator(".policies input:checked").first.get_attribute("value") in {"least-impedance", "cheaper"}
+    assert found.complaints == []
+
+
+def test_a_tooltip_tells_number_and_interval(open_page: Open) -> None:
+    found = open_page(document())
+    found.page.locator("figure[data-plot=outcomes] .mark-rect.role-mark path").first.hover()
+    tip = found.page.locator("#vg-tooltip-element")
+    tip.wait_for(state="visible")
+    text = plain(tip.inner_text())
+    assert "cheaper" in text
+    assert "95.0 ± 0.6 %" in text
+
+
+def test_a_sweep_is_drawn_with_its_bound_and_a_chooser_of_values(open_page: Open) -> None:
+    found = open_page(swept())
+    assert len(found.lines("sweep")) == 5  # four policies lead somewhere, and the bound
+    before = found.lines("sweep")
+    found.page.locator("figure[data-plot=sweep] select").select_option("rejected")
+    after = found.lines("sweep")
+    assert len(after) == 4
+    assert not set(after) & set(before)
+    found.page.get_by_label("rate", exact=True).select_option("rate=80")
+    assert found.settled().locator("#tables h3:visible").all_inner_texts() == ["rate=80"]
+    assert found.complaints == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        document(seeds=1, bound=False, degradation=False, policies=["closest"]),
+        document(stopped="interrupted", complete=False, scenarios=document()["scenarios"] | {"dc-cloud": unfinished()}),
+        document(complete=False, scenarios={"dc-cloud": unfinished()}),
+        swept([20]),
+        swept(["stream", "request"], param="dispatch", seeds=1, bound=False),
+    ],
+    ids=["one of all", "a scenario without seeds", "no seeds at all", "one value", "words, one seed, no bound"],
+)
+def test_poor_documents_make_sound_pages(open_page: Open, made: dict[str, Any]) -> None:
+    found = open_page(made)
+    for option in found.page.locator("#label option").evaluate_all("all => all.map(one => one.value)"):
+        found.page.locator("#label").evaluate("(e, v) => { e.value = v; e.dispatchEvent(new Event('change')) }", option)
+        found.settled()
+    assert found.complaints == []
+    notice = found.page.locator(".notice")
+    assert notice.count() == (0 if made["complete"] else 1)
+
+
+def test_what_is_missing_is_said_first(open_page: Open) -> None:
+    made = document(complete=False, stopped="interrupted", failures={"mine": "mine: ZeroDivisionError (seed 3)"})
+    made["settings"]["policies"].append("mine")
+    made["settings"]["seeds"] = list(range(7))
+    notice = open_page(made).page.locator(".notice").inner_text()
+    assert "Stopped early: interrupted." in notice
+    assert "shifting: 5 of 7 seeds are finished." in notice
+    assert "mine failed and is left out: mine: ZeroDivisionError (seed 3)" in notice
+
+
+def test_names_are_text_whatever_they_contain(open_page: Open) -> None:
+    made = document([EVIL, "other"], policies=[EVIL, "closest"], stopped=EVIL, complete=False, failures={EVIL: EVIL})
+    body = made["scenarios"][EVIL]
+    body["title"], body["assumptions"] = EVIL, [EVIL]
+    body["changes"] = [{"at_s": 100.0, "what": EVIL}]
+    for policy in body["policies"].values():
+        policy["detail"]["load"][EVIL] = policy["detail"]["load"].pop("dc")
+    found = open_page(made)
+    found.page.locator("figure[data-plot=outcomes] .mark-rect.role-mark path").first.hover()
+    found.page.locator("#vg-tooltip-element").wait_for(state="visible")
+    assert found.page.title().endswith("Fairlead")
+    assert found.page.locator("img").count() == 0
+    assert found.page.locator("script").count() == 3
+    assert EVIL in found.page.locator(".verdicts dt").first.inner_text()
+    assert found.complaints == []
+
+
+def test_the_theme_follows_the_system_and_the_button(open_page: Open) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    text = "getComputedStyle(document.querySelector('.plot .role-axis-label text')).fill"
+    dark = open_page(document(), color_scheme="dark").page
+    in_dark = dark.evaluate(f"[{colour}, {text}]")
+    light = open_page(document(), color_scheme="light").page
+    in_light = light.evaluate(f"[{colour}, {text}]")
+    assert in_dark[0] == "rgb(22, 25, 29)"
+    assert in_light[0] == "rgb(255, 255, 255)"
+    light.get_by_role("button", name="Dark theme").click()
+    assert light.evaluate(f"[{colour}, {text}]") == in_dark
+    light.emulate_media(media="print")
+    assert light.evaluate(colour) == in_light[0]
+
+
+@pytest.mark.parametrize(
+    "made", [document(["a-scenario-of-a-rather-long-name", "ecsrl"]), swept()], ids=["compare", "sweep"]
+)
+def test_a_phone_never_scrolls_sideways(open_page: Open, made: dict[str, Any]) -> None:
+    found = open_page(made, width=360)
+    assert not found.scrolls_sideways()
+    assert found.page.locator(".policies").is_hidden()
+    found.page.get_by_text("Choose what is shown").click()
+    assert found.page.locator(".policies").is_visible()
+    found.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert not found.scrolls_sideways()
+    svg = found.page.locator("figure[data-plot=over-time] svg").bounding_box()
+    assert svg is not None
+    assert 300 < svg["width"] <= 328
+
+
+def test_plots_grow_with_the_window(open_page: Open) -> None:
+    found = open_page(document())
+    plot = found.page.locator("figure[data-plot=latency] svg")
+    narrow = plot.bounding_box()
+    found.page.set_viewport_size({"width": 1000, "height": 900})
+    found.page.wait_for_function(
+        "w => document.querySelector('figure[data-plot=latency] svg').clientWidth < w", arg=narrow["width"]
+    )
+
+
+def test_paper_has_no_controls_and_everything_open(open_page: Open) -> None:
+    found = open_page(document(), width=718)
+    found.page.emulate_media(media="print")
+    found.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for control in ("button", "select", "input"):
+        assert found.page.locator(f"{control}:visible").count() == 0, control
+    assert found.page.locator("details:not([open])").count() == 0
+    assert found.page.locator(".policies label:visible").count() == 3  # the legend of the lines
+    assert not found.scrolls_sideways()
+    assert found.page.locator("figure").first.evaluate("f => getComputedStyle(f).breakInside") == "avoid"
+
+
+def test_every_control_and_region_has_a_name(open_page: Open) -> None:
+    tree = open_page(document(["shifting", "ecsrl"])).page
+    for role in ("checkbox", "combobox", "button", "img", "region"):
+        found = tree.get_by_role(role).all()
+        assert found
+        for one in found:
+            assert one.evaluate("e => e.ariaLabel || e.labels?.[0]?.textContent || e.textContent").strip(), role
+
+
+# The page, as text
+
+
+def test_the_page_is_the_same_bytes_each_time_and_small() -> None:
+    made = document(["a", "b", "c", "d", "e"])
+    assert page(made) == page(copy.deepcopy(made))
+    assert len(page(made)) < 2_000_000
+
+
+def test_the_page_forbids_every_connection_and_foreign_script() -> None:
+    html = page(document())
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    assert "unsafe-inline" not in policy.split("style-src")[0]
+    assert not re.search(r'(?:src|href)="(?!#)', html.split('<script type="application/json"')[0])
+
+
+def test_the_page_says_how_the_result_was_made() -> None:
+    html = page(document())
+    for words in ("0 to 4", "rate=66", "fairlead 0.1.0, python 3.11.9, numba 0.61.0", "12 assumptions of shifting"):
+        assert words in html
+    assert '<th scope="row">closest</th><td>fairlead</td><td>compiled</td><td>000000000001</td>' in html
