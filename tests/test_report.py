@@ -143,6 +143,14 @@ def test_a_load_of_nothing_by_nothing_is_left_blank() -> None:
     assert isinstance(row["load"][2], float)
 
 
+def test_every_plot_has_the_bound() -> None:
+    made = document()
+    for plot in plots_of(made, points(made)[0], legend=False):
+        assert "pass" in plot.caption, plot.name
+    for plot in plots_of(document(bound=False), points(document(bound=False))[0], legend=False):
+        assert "pass" not in plot.caption, plot.name
+
+
 def test_queue_nodes_get_a_sentence_instead_of_an_empty_plot() -> None:
     made = document(degradation=False)
     energy = plots_of(made, points(made)[0], legend=False)[-1]
@@ -294,9 +302,10 @@ def browser() -> Iterator[Browser]:
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     contexts = []
 
-    def opened(made: dict[str, Any], width: int = 1280, **options: Any) -> Opened:
-        path = tmp_path / "report.html"
-        write_report(made, path)
+    def opened(made: dict[str, Any] | Path, width: int = 1280, **options: Any) -> Opened:
+        path = made if isinstance(made, Path) else tmp_path / "report.html"
+        if not isinstance(made, Path):
+            write_report(made, path)
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         found = Opened(context.new_page())
@@ -329,6 +338,33 @@ def test_every_plot_is_drawn_without_a_complaint_or_a_network(open_page: Open) -
         "at 150 s: video-analytics: rate x 3.8; tele-operation: rate x 1.4",
         "at 450 s: all sources: rate x 2.2",
     ]
+
+
+SMALL = ["--seeds", "2", "--jobs", "1", "--set", "duration_s=20", "--policies", "closest,load-balancing,farthest"]
+
+
+def test_the_report_of_a_comparison_is_drawn(open_page: Open, tmp_path: Path) -> None:
+    file = tmp_path / "out.html"
+    assert main(["compare", "shifting", "ecsrl", *SMALL, "--report", str(file)]) == 0
+    found = open_page(file)
+    for plot in ("outcomes", "over-time", "latency", "load"):
+        assert found.marks(plot) > 20, plot
+    assert "upper bound" in (found.page.locator("figure[data-plot=outcomes] svg").text_content() or "")
+    found.page.locator("#label").select_option(label="ecsrl")
+    assert found.marks("energy") > 5  # its nodes share
+    assert found.page.locator("figure[data-plot=load] .mark-rect.role-mark path").count() == 4 * 100  # nodes, bins
+    assert found.complaints == []
+
+
+def test_the_report_of_a_sweep_is_drawn(open_page: Open, tmp_path: Path) -> None:
+    file, values = tmp_path / "out.html", "10,60,120"
+    sweep = ["sweep", "full-edge", "--param", "rate", "--values", values, "--checkpoint", "none"]
+    assert main([*sweep, *SMALL, "--report", str(file), "--plots", str(tmp_path / "plots")]) == 0
+    found = open_page(file)
+    assert found.marks("sweep") > 20
+    assert len(found.lines("sweep")) == 4  # three policies and the bound
+    names = {path.name for path in (tmp_path / "plots").iterdir()}
+    assert {"sweep.png", "sweep.svg", "rate=120-over-time.svg", "rate=10-latency.png"} <= names
 
 
 def test_nothing_moves_while_the_plots_are_drawn(open_page: Open) -> None:
@@ -366,7 +402,7 @@ def test_choosers_change_outcome_policy_and_scenario(open_page: Open) -> None:
     found.page.get_by_label("Policy", exact=True).select_option("random")
     found.settled()
     assert cells.inner_html() != loads
-    found.page.get_by_label("Scenario").select_option("ecsrl")
+    found.page.locator("#label").select_option(label="ecsrl")
     first = found.settled().locator("figure[data-plot=outcomes] .role-axis-label text").all_text_contents()
     assert "least-impedance" in first[: len(POLICIES)]
     assert found.page.locator("#tables h3:visible").all_inner_texts() == ["ecsrl"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fairlead.measure.report.document import Document, Point, highlighted
-from fairlead.measure.report.plots.common import Plot, Style
+from fairlead.measure.report.plots.common import Plot, Style, known
 from fairlead.measure.report.plots.energy import energy
 from fairlead.measure.report.plots.latency import latency
 from fairlead.measure.report.plots.load import load
@@ -11,6 +13,7 @@ from fairlead.measure.report.plots.outcomes import outcomes
 from fairlead.measure.report.plots.over_time import over_time
 from fairlead.measure.report.plots.over_values import over_values
 from fairlead.measure.report.style import by_look
+from fairlead.measure.report.words import percent
 
 __all__ = ["Plot", "over_values", "plots_of"]
 
@@ -20,4 +23,14 @@ def plots_of(document: Document, point: Point, legend: bool) -> list[Plot]:
     if not point.ranking:
         return []
     style = Style(by_look(document), highlighted(document, point), legend)
-    return [outcomes(point), over_time(point, style), latency(point, style), load(point), energy(point, style)]
+    others = [over_time(point, style), latency(point, style), load(point), energy(point, style)]
+    return [outcomes(point), *(_with_bound(plot, point) for plot in others)]
+
+
+def _with_bound(plot: Plot, point: Point) -> Plot:
+    """The bound is of a whole run: where it can't be drawn, the caption has it."""
+    if not known(point.bound):
+        return plot
+    return replace(
+        plot, caption=f"{plot.caption} No policy can pass {percent(point.bound)} % success in the whole run."
+    )
