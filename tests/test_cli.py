@@ -204,7 +204,7 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
 ) -> None:
     from rich.progress import Progress
 
-    from fairlead.cli.asking import BarOf
+    from fairlead.cli.asking import ProgressTeller
     from fairlead.policies import jit
 
     question = argparse.Namespace(command="sweep", ray=None)
@@ -214,7 +214,7 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
         index = tmp_path / "serving_1" / "engine.advance-1.py311.nbi"
         index.touch() if cached else index.unlink()
         bar = Progress(disable=True)
-        tell = BarOf(bar, question, Path("kept.jsonl"))
+        tell = ProgressTeller(bar, question, Path("kept.jsonl"))
         tell(12, 60)
         assert bar.tasks[0].description == words
         tell(13, 60)

@@ -62,7 +62,7 @@ def answer(
     policies = _policies(args.policies)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress() as bar:
-        progress = BarOf(bar, args, checkpoint)
+        progress = ProgressTeller(bar, args, checkpoint)
         workers = _workers(args, len(scenarios))
         result = compare(scenarios, policies, seeds, workers, checkpoint, progress, bounded=not args.no_bound)
     try:  # the tables before the files: a full disk then costs the files alone
@@ -121,7 +121,7 @@ def _progress() -> Progress:
     )
 
 
-class BarOf:
+class ProgressTeller:
     """Tells the bar how far it is; before that, what was finished before and why the first piece takes long."""
 
     def __init__(self, bar: Progress, args: argparse.Namespace, checkpoint: Path | None) -> None:
@@ -132,7 +132,7 @@ class BarOf:
         self._task = bar.add_task(first, total=None)
 
     def __call__(self, done: int, total: int) -> None:
-        """So many of so many pieces are finished."""
+        """Called as `compare` calls its `progress`."""
         if self._before < 0:
             self._before = done
             if done:
@@ -149,7 +149,7 @@ def _close(result: Comparison, checkpoint: Path | None) -> int:
     if result.interrupted:
         done = sum(len(result.done_seeds(label)) for label in result.scenarios)
         total = len(result.scenarios) * len(result.seeds)
-        where = f" in {checkpoint}; the same command goes on from there" if checkpoint else ""
+        where = f" in {checkpoint}; the same command goes on from there" if checkpoint and done else ""
         print(
             f"fairlead: {result.interrupted}; {done} of {total} scenario seeds were finished and are kept{where}",
             file=sys.stderr,

@@ -23,6 +23,7 @@ class Checkpoint:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._nothing_in_it = not path.exists()
         try:
             self._file = path.open("a+b")
         except OSError as error:
@@ -38,6 +39,8 @@ class Checkpoint:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._nothing_in_it:  # made here, for work that did not begin
+            self.path.unlink()
         self._file.close()
 
     def finished(self, keys: Container[str]) -> dict[str, PieceResult]:
@@ -54,6 +57,7 @@ class Checkpoint:
 
     def add(self, key: str, result: PieceResult) -> None:
         """Append a result; it is with the operating system when this returns, so it outlives the process."""
+        self._nothing_in_it = False
         self._file.write(json.dumps({"key": key} | vars(result)).encode() + b"\n")
         self._file.flush()
 

@@ -15,6 +15,7 @@ import pickle
 import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any
@@ -51,22 +52,23 @@ def on_ray(pieces: Sequence[Piece], address: str) -> Iterator[PieceResult]:
 
 
 def _results(driver: Any, pipe: Connection, address: str) -> Iterator[PieceResult]:
+    told = False
     try:
         with noted_interrupts() as interrupted:
-            told = False
             while True:
                 if interrupted.is_set() and not told:
-                    pipe.send("stop")
+                    with suppress(OSError):  # it is gone: then so it is told below
+                        pipe.send("stop")
                     told = True
                 if pipe.poll(0.5):
                     if (result := _received(pipe, f"the Ray cluster at {address} was lost")) is None:
                         break
                     yield result
-            if interrupted.is_set():
-                raise KeyboardInterrupt
+        driver.join(5)  # it leaves the cluster
+        if told:
+            raise KeyboardInterrupt
     finally:
         driver.kill()
-        driver.join()
 
 
 def _received(pipe: Connection, when_lost: str) -> PieceResult | None:
