@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 
 #: Put behind what the page says, where the last word counts: a page shows real questions, CI asks small ones.
 CHEAP = ["--seeds", "1", "--set", "duration_s=5", "--jobs", "1"]
-CHEAPENED = ("compare",)
+CHEAPENED = ("compare", "sweep")
 
 #: Commands that are not run here, and why.
 NOT_RUN = {
@@ -32,6 +32,7 @@ NOT_RUN = {
     r"^(\S*/)?(uv )?pip install |^apt install ": "changes the environment; test_plugins installs the example",
     r"^(\S*/)?pre-commit install$": "writes into .git",
     r"^sh run\.sh$|^python main\.py$": "test_examples runs it",
+    r"^ray (start|stop|status)| --ray ": "test_ray runs it on a cluster of its own",
     r"^python -m benchmarks\.": "takes minutes: `make bench`",
 }
 

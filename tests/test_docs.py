@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from browser import chromium
 
 from fairlead.policies.interface import registry
 from fairlead.scenarios.loader import available
@@ -168,24 +166,6 @@ def test_no_page_of_the_site_names_an_asset_on_the_network(site: Path) -> None:
     assert len(pages) > 20
     for page in pages:
         assert not re.findall(r'<(?:script|link|img|iframe|source)\b[^>]*"(?:https?:)?//[^>]*>', page.read_text()), page
-
-
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """A running browser; skips the test without one, or fails it where everything is required."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("FAIRLEAD_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if not found:
-        missing = "no Chromium: `apt install chromium`, or set FAIRLEAD_CHROMIUM to one"
-        pytest.fail(missing) if os.environ.get("FAIRLEAD_REQUIRE_ALL") == "1" else pytest.skip(missing)
-    from playwright.sync_api import sync_playwright
-
-    quiet = "--no-first-run --disable-background-networking --disable-component-update --disable-sync"
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu", *quiet.split()]
-        browser = playwright.chromium.launch(executable_path=found, args=options)
-        yield browser
-        browser.close()
 
 
 def test_the_site_works_from_the_file_system_and_asks_the_network_for_nothing(site: Path) -> None:
