@@ -214,7 +214,7 @@ def test_one_process_at_a_time_and_no_other_file_is_touched(tmp_path: Path) -> N
     with pytest.raises(UserError, match="not a checkpoint"):
         Checkpoint(other)
     assert other.read_text() == "important"
-    for wrong in (tmp_path, tmp_path / "no" / "kept.jsonl"):
+    for wrong in (tmp_path, tmp_path / "no" / "kept.jsonl", Path("/dev/full")):
         with pytest.raises(UserError, match="can't keep the checkpoint there"):
             Checkpoint(wrong)
 
@@ -282,6 +282,7 @@ def sweep(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=True)
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_killed_goes_on_and_ends_in_the_same_bytes(tmp_path: Path) -> None:
     file = tmp_path / "fairlead-sweep-ecsrl-rate.jsonl"
     command = [*FAIRLEAD, *QUESTION, "--policies", ",".join(POLICIES), "--jobs", "2"]
@@ -317,3 +318,17 @@ def test_without_a_checkpoint_a_sweep_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     assert json.loads(done.stdout)["settings"]["seeds"] == [7, 8]
     assert "* " in done.stderr
+
+
+def test_a_disk_that_is_full_costs_no_finished_run(tmp_path: Path) -> None:
+    question = [*FAIRLEAD, *QUESTION, "--seeds", "2", "--policies", "random"]
+    limited = ["bash", "-c", 'ulimit -f 4; exec "$@"', "bash", *question]  # kilobytes a file
+    done = subprocess.run([*limited, "--json", "-"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "fairlead: stopped by OSError: [Errno 27] File too large; " in done.stderr
+    finished = sum(len(s["seeds"]) for s in json.loads(done.stdout)["scenarios"].values())
+    assert 1 <= finished < 6
+    again = sweep(tmp_path, "--seeds", "2", "--policies", "random", "--json", "again.json")
+    assert f"{finished - 1} of 6 pieces were finished before" in again.stderr  # the last did not get into the file
+    sweep(tmp_path, "--seeds", "2", "--policies", "random", "--json", "whole.json", "--checkpoint", "none")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "whole.json").read_bytes()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Container
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -24,6 +25,8 @@ class Checkpoint:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._nothing_in_it = not path.exists()
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path}: can't keep the checkpoint there: not a file")
         try:
             self._file = path.open("a+b")
         except OSError as error:
@@ -33,7 +36,7 @@ class Checkpoint:
         except OSError as error:
             self._file.close()
             raise UserError(f"{path}: another fairlead is at work on this checkpoint (--checkpoint FILE)") from error
-        self._lines = self._mended()
+        self._mend()
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -41,12 +44,14 @@ class Checkpoint:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._nothing_in_it:  # made here, for work that did not begin
             self.path.unlink()
-        self._file.close()
+        with suppress(OSError):  # a disk that is full, which `add` has told
+            self._file.close()
 
     def finished(self, keys: Container[str]) -> dict[str, PieceResult]:
         """The results that are there for these keys."""
         found: dict[str, PieceResult] = {}
-        for line in self._lines:
+        self._file.seek(len(_HEADER))
+        for line in self._file:
             try:
                 record = json.loads(line)
                 if (key := record.pop("key")) in keys:
@@ -61,8 +66,8 @@ class Checkpoint:
         self._file.write(json.dumps({"key": key} | vars(result)).encode() + b"\n")
         self._file.flush()
 
-    def _mended(self) -> list[bytes]:
-        """The whole lines behind the header; what a kill left of the last one is cut off."""
+    def _mend(self) -> None:
+        """Cut off what a kill left of the last line."""
         self._file.seek(0)
         content = self._file.read()
         whole = content.rfind(b"\n") + 1
@@ -74,4 +79,3 @@ class Checkpoint:
         if not whole:
             self._file.write(_HEADER)
             self._file.flush()
-        return content[len(_HEADER) : whole].splitlines()
