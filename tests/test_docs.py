@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from browser import chromium
 
+from browser import chromium
 from fairlead.policies.interface import registry
 from fairlead.scenarios.loader import available
 from snippets import ROOT, run_page

@@ -322,7 +322,7 @@ def test_without_a_checkpoint_a_sweep_leaves_no_file(tmp_path: Path) -> None:
 
 def test_a_disk_that_is_full_costs_no_finished_run(tmp_path: Path) -> None:
     question = [*FAIRLEAD, *QUESTION, "--seeds", "2", "--policies", "random"]
-    limited = ["bash", "-c", 'ulimit -f 4; exec "$@"', "bash", *question]  # kilobytes a file
+    limited = ["bash", "-c", 'ulimit -f 16; exec "$@"', "bash", *question]  # kilobytes a file
     done = subprocess.run([*limited, "--json", "-"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "fairlead: stopped by OSError: [Errno 27] File too large; " in done.stderr
