@@ -105,6 +105,7 @@ JOB: Final = np.dtype(
         ("second", np.bool_),  # on its second inference
         ("joined_ms", np.float64),
         ("service_ms", np.float64),  # alone, its work counted
+        ("alone_ms", np.float64),  # the same, summed over its inferences
         ("left_ms", np.float64),  # shared: what remains of service_ms
     ],
     align=True,
@@ -156,6 +157,9 @@ CLOCK: Final = np.dtype(
         ("arrived", np.int64),
         ("finished", np.int64),
         ("rejected", np.int64),
+        ("succeeded", np.int64),
+        ("energy_mj", np.float64),  # of what is finished, above idle
+        ("degradation", np.float64),  # of what is finished: time in service / time alone - 1, summed
         ("last_ms", np.float64),  # when the last request was served
         ("waiting", np.bool_),  # stopped at DECIDE
         ("request", np.int64),
