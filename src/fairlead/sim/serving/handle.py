@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from fairlead.policies.jit import typed_kernel
+from fairlead.policies.jit import inlined, typed_kernel
 from fairlead.sim.serving.engine import advance
-from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, DONE, FAULT, Plan, World
+from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, DONE, FAULT, INTO_DRAIN, Plan, World
 from fairlead.sim.serving.words import (
     ROWS_OF_WORDS,
     WORDS,
@@ -23,6 +23,7 @@ from fairlead.sim.serving.words import (
     plan_words,
     policy_at,
     policy_words,
+    prefetch,
     world_at,
     world_words,
 )
@@ -46,6 +47,12 @@ class Handle:
         """Run every world on to its next stop, but for those whose code is DONE or FAULT."""
         self._advance(self.plan_words, self.world_words, self._policy_words, self.chosen, stops, self.codes)
 
+    def advance_one(self, b: int, stops: int) -> None:
+        """The same for world `b` alone."""
+        only = slice(b, b + 1)
+        words, chosen, codes = self.world_words[only], self.chosen[only], self.codes[only]
+        self._advance(self.plan_words, words, self._policy_words, chosen, stops, codes)
+
     def reset(self, b: int, workload: Workload) -> None:
         """Put world `b` back to time 0 with this workload; it gets larger arrays when it needs them."""
         world = self.worlds[b]
@@ -57,9 +64,26 @@ class Handle:
         self.codes[b] = DECIDE
 
 
+@inlined
+def _bring_near(world: Any) -> None:
+    """Prefetch what the world's next events will read: by its turn, the worlds before it have pushed it out."""
+    request = world.clock[0].next_request
+    for i in (request - 1, request):  # the one being decided, and the next
+        prefetch(world.requests, i)
+        prefetch(world.draws, i)
+        prefetch(world.rows, i)
+        prefetch(world.jobs, i)
+    prefetch(world.heap, 0)
+    prefetch(world.tree, 0)
+    prefetch(world.times, 0)
+    prefetch(world.times, 8)
+
+
 def _advance_worlds(plan_row: Any, world_rows: Any, policies: Any, chosen: Any, stops: int, codes: Any) -> None:
     plan = plan_at(plan_row)
     for b in range(len(codes)):
+        if b + 1 < len(codes):
+            _bring_near(world_at(world_rows, b + 1))
         if codes[b] == DONE or codes[b] == FAULT:
             continue
         world = world_at(world_rows, b)
@@ -68,7 +92,8 @@ def _advance_worlds(plan_row: Any, world_rows: Any, policies: Any, chosen: Any, 
             world.clock[0].choice = chosen[b]
         else:
             policy = chosen[b]
-        codes[b] = advance(plan, world, policy_at(policies, policy), stops)
+        to_the_end = stops & INTO_DRAIN and world.clock[0].window >= len(world.windows) - 2
+        codes[b] = advance(plan, world, policy_at(policies, policy), 0 if to_the_end else stops)
 
 
 @cache

@@ -20,6 +20,7 @@ FAULT: Final = 3  # the choice was not a feasible candidate: clock.request, cloc
 # Which stops the caller wants; the engine always stops at DONE and FAULT.
 AT_DECIDE: Final = 1
 AT_WINDOW: Final = 2
+INTO_DRAIN: Final = 4  # the edge behind which nothing more arrives is no stop
 
 RULES: Final = np.dtype(
     [

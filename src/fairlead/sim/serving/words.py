@@ -102,8 +102,7 @@ def _word_pointer(context: Any, builder: Any, words_type: Any, words: Any) -> An
     return make_array(words_type)(context, builder, words).data
 
 
-@intrinsic
-def plan_at(typing_context: Any, words: Any) -> Any:
+def _plan_at(typing_context: Any, words: Any) -> Any:
     """The plan that `words` describe."""
     tuple_type = _tuple_type(Plan, _PLAN)
 
@@ -113,8 +112,7 @@ def plan_at(typing_context: Any, words: Any) -> Any:
     return tuple_type(words), generate
 
 
-@intrinsic
-def world_at(typing_context: Any, words: Any, b: Any) -> Any:
+def _world_at(typing_context: Any, words: Any, b: Any) -> Any:
     """World `b` of those that `words` (B, WORLD_WORDS) describe."""
     tuple_type = _tuple_type(World, _WORLD)
 
@@ -126,7 +124,6 @@ def world_at(typing_context: Any, words: Any, b: Any) -> Any:
     return tuple_type(words, types.int64), generate
 
 
-@intrinsic
 def _store_function(typing_context: Any, function: Any, words: Any) -> Any:
     """Write a function pointer down into words (3,)."""
 
@@ -138,8 +135,7 @@ def _store_function(typing_context: Any, function: Any, words: Any) -> Any:
     return types.void(function, words), generate
 
 
-@intrinsic
-def policy_at(typing_context: Any, words: Any, i: Any) -> Any:
+def _policy_at(typing_context: Any, words: Any, i: Any) -> Any:
     """Policy `i` of those in words (n, 3)."""
     function_type = types.FunctionType(decide_signature())
 
@@ -151,8 +147,48 @@ def policy_at(typing_context: Any, words: Any, i: Any) -> Any:
     return function_type(words, types.int64), generate
 
 
+def _floats_of(typing_context: Any, records: Any) -> Any:
+    """Records (n,) of whole eight-byte words as float64 (n * words,), without a copy."""
+    flat_type = types.Array(types.float64, 1, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = make_array(signature.args[0])(context, builder, arguments[0])
+        words = context.get_constant(types.intp, signature.args[0].dtype.size // 8)
+        word = context.get_constant(types.intp, 8)
+        data = builder.bitcast(array.data, ir.DoubleType().as_pointer())
+        length = builder.mul(builder.extract_value(array.shape, 0), words)
+        flat = make_array(flat_type)(context, builder)
+        populate_array(flat, data=data, shape=[length], strides=[word], itemsize=word, meminfo=None)
+        return flat._getvalue()
+
+    return flat_type(records), generate
+
+
+def _prefetch(typing_context: Any, array: Any, i: Any) -> Any:
+    """Ask for item `i` to be brought near; harmless when there is no such item."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = make_array(signature.args[0])(context, builder, arguments[0]).data
+        item = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [item.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [item.type], kind)
+        builder.call(function, [item, number(0), number(3), number(1)])  # to read, near, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+plan_at: Any = intrinsic(_plan_at)
+world_at: Any = intrinsic(_world_at)
+policy_at: Any = intrinsic(_policy_at)
+floats_of: Any = intrinsic(_floats_of)
+prefetch: Any = intrinsic(_prefetch)
+_write_function: Any = intrinsic(_store_function)
+
+
 def _store(function: Any, words: Any) -> None:
-    _store_function(function, words)
+    _write_function(function, words)
 
 
 @cache

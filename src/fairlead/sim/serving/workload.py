@@ -53,10 +53,14 @@ def make_workload(scenario: Scenario, seed: int) -> Workload:
         order = np.argsort(requests["now_ms"], kind="stable")
         requests, work = _raw(requests).take(order).view(REQUEST), work.take(order)
     requests["id"] = np.arange(len(requests))
-    draws = _draws(seed, work, np.empty(len(requests), DRAWS))
     streams = np.zeros(offset, STREAM)
     streams["end_ms"] = np.concatenate([p[2] for p in parts])
-    return Workload(seed, requests, draws, streams)
+    return Workload(seed, requests, draws_of(seed, work), streams)
+
+
+def draws_of(seed: int, work: Any) -> Any:
+    """What the requests of `seed` bring along, given their work (R,)."""
+    return _fill_draws(seed, work, np.empty(len(work), DRAWS))
 
 
 def _raw(records: Any) -> Any:
@@ -65,7 +69,7 @@ def _raw(records: Any) -> Any:
 
 
 @jit
-def _draws(seed: int, work: Any, draws: Any) -> Any:
+def _fill_draws(seed: int, work: Any, draws: Any) -> Any:
     n = len(draws)
     quality = _normals(_uniforms(seed, rnd.QUALITY, 0, 0, n))
     up = _normals(_uniforms(seed, rnd.NETWORK, 0, rnd.UP, n))
