@@ -50,6 +50,7 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.serving
+	$(BIN)/python -m benchmarks.gym
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/test_docs.py

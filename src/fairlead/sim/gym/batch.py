@@ -16,7 +16,7 @@ from numba import types
 from fairlead.domain.errors import UserError
 from fairlead.policies.jit import typed_kernel
 from fairlead.sim.gym.worlds import Worlds, workload_seed
-from fairlead.sim.serving.handle import Handle
+from fairlead.sim.serving.handle import ROOM, Handle
 from fairlead.sim.serving.layout import DONE
 from fairlead.sim.serving.words import WORDS
 from fairlead.sim.serving.world import new_world
@@ -81,7 +81,7 @@ class Batch(ABC):
             self.episodes[b] += 1
         workload, plan = self.worlds.draw(exact_seed), self.worlds.plan
         if self._handle is None:  # the other worlds follow: this one stands in for them
-            self._handle = Handle(plan, [new_world(plan, workload) for _ in range(self.size)], self._policies)
+            self._handle = Handle(plan, [new_world(plan, workload, ROOM) for _ in range(self.size)], self._policies)
             self._count_arguments = self._handle.codes, self.rewards, self.terminated, self.returns, self.lengths
             self._bind(self._handle)
         self._handle.reset(b, workload)

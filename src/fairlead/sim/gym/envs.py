@@ -45,7 +45,7 @@ def spaces(batch: Batch) -> tuple[Box, Discrete[Any]]:
 class _Env(gymnasium.Env[Any, Any]):
     """What both environments share."""
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012  Gymnasium's own form
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  Gymnasium's own form
 
     def __init__(self, batch: Batch, render_mode: str | None) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):

@@ -36,6 +36,7 @@ def _send(plan: Any, world: Any, request_id: int, d: int) -> None:
     travel_ms = delay_ms(link, world.draws[request_id].up) + request.size_kb * link.ms_per_kb
     row.net_ms = travel_ms
     world.jobs[request_id].deployment = d
+    world.jobs[request_id].second = False
     book(plan, world, d, 1)
     push(world.heap, clock.joining, request.now_ms + travel_ms, request_id)
     clock.joining += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numba import types
@@ -29,6 +29,8 @@ from fairlead.sim.serving.words import (
 )
 from fairlead.sim.serving.workload import Workload
 from fairlead.sim.serving.world import new_world, reset_at
+
+ROOM: Final = 1.125  #: for episodes of unlike sizes: seldom too small, not much too large
 
 
 class Handle:
@@ -57,7 +59,7 @@ class Handle:
         """Put world `b` back to time 0 with this workload; it gets larger arrays when it needs them."""
         world = self.worlds[b]
         if len(workload.requests) > len(world.requests) or len(workload.streams) > len(world.streams):
-            self.worlds[b] = new_world(self.plan, workload)
+            self.worlds[b] = new_world(self.plan, workload, ROOM)
             self.world_words[b] = world_words(self.worlds[b])
         else:
             reset_at(self.plan_words, self.world_words[b : b + 1], world, workload)

@@ -19,6 +19,7 @@ from fairlead.policies.jit import jit
 from fairlead.scenarios.traces import Trace, read_trace
 from fairlead.sim.serving.layout import DRAWS, STREAM
 
+_LARGE_BUCKET = 64
 _SOURCE_IDS = 1 << 40  # ids of one source's draws start at its index times this
 
 # What a stream draws; the k of its draws.
@@ -50,7 +51,7 @@ def make_workload(scenario: Scenario, seed: int) -> Workload:
     requests = np.concatenate([_raw(p[0]) for p in parts]).view(REQUEST)
     work = np.concatenate([p[1] for p in parts])
     if len(parts) > 1 or (requests["now_ms"][1:] < requests["now_ms"][:-1]).any():
-        order = np.argsort(requests["now_ms"], kind="stable")
+        order = _by_time(requests["now_ms"], scenario.workload.duration_s * 1000.0)
         requests, work = _raw(requests).take(order).view(REQUEST), work.take(order)
     requests["id"] = np.arange(len(requests))
     streams = np.zeros(offset, STREAM)
@@ -61,6 +62,31 @@ def make_workload(scenario: Scenario, seed: int) -> Workload:
 def draws_of(seed: int, work: Any) -> Any:
     """What the requests of `seed` bring along, given their work (R,)."""
     return _fill_draws(seed, work, np.empty(len(work), DRAWS))
+
+
+def _by_time(times_ms: Any, end_ms: float) -> Any:
+    """The stable order of times below `end_ms`. Sorted into as many buckets as times, most are next to their place."""
+    n = len(times_ms)
+    bucket = (times_ms * (n / end_ms)).astype(np.int32)
+    sizes = np.bincount(bucket, minlength=n)
+    if n == 0 or sizes.max() > _LARGE_BUCKET:  # they come in clusters
+        return np.argsort(times_ms, kind="stable")
+    return _sort_buckets(np.ascontiguousarray(times_ms), bucket, np.cumsum(sizes) - sizes)
+
+
+@jit
+def _sort_buckets(times_ms: Any, bucket: Any, next_place: Any) -> Any:
+    order = np.empty(len(times_ms), np.int64)
+    for i in range(len(times_ms)):
+        order[next_place[bucket[i]]] = i
+        next_place[bucket[i]] += 1
+    for i in range(1, len(order)):
+        moved, to = order[i], i
+        while to > 0 and times_ms[order[to - 1]] > times_ms[moved]:
+            order[to] = order[to - 1]
+            to -= 1
+        order[to] = moved
+    return order
 
 
 def _raw(records: Any) -> Any:

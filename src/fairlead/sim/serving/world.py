@@ -35,9 +35,9 @@ from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, plan_at, plan_words
 from fairlead.sim.serving.workload import Workload
 
 
-def new_world(plan: Plan, workload: Workload) -> World:
-    """A world at time 0."""
-    world = _allocate(plan, len(workload.requests), len(workload.streams))
+def new_world(plan: Plan, workload: Workload, room: float = 1.0) -> World:
+    """A world at time 0, with room for workloads `room` times as large."""
+    world = _allocate(plan, int(room * len(workload.requests)), int(room * len(workload.streams)))
     reset(plan, world, workload)
     return world
 
@@ -83,7 +83,7 @@ def reset_at(plan_row: Any, world_row: Any, world: World, workload: Workload) ->
     """`reset`, given the words of the plan and of the world: (1, WORLD_WORDS)."""
     r, s = len(workload.requests), len(workload.streams)
     for name, array in zip(world._fields, world, strict=True):
-        if name not in ("requests", "draws", "heap"):  # the heap is written before it is read
+        if name not in ("requests", "draws", "jobs", "heap"):  # jobs and heap are written before they are read
             _bytes(array)[...] = 0
     _bytes(world.requests[:r])[...] = _bytes(workload.requests)
     _bytes(world.draws[:r])[...] = _bytes(workload.draws)
