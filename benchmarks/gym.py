@@ -2,9 +2,10 @@
 
     python -m benchmarks.gym [--json]
 
-On one core, observation and mask included. Every figure is the best of several runs; runs of the batches last about an
-episode of each world, so they include resets and the drawing of the next workloads; `..._without_resets` don't. Actions
-are made beforehand. Dispatch runs the yardstick of `benchmarks.serving` (12 nodes) and ecsrl, windows run full-edge.
+On one core, observation and mask included, per second of CPU time, since others share the machine. Every figure is the
+best of several runs; runs of the batches last about an episode of each world, so they include resets and the drawing of
+the next workloads; `..._without_resets` don't. Actions are made beforehand. Dispatch runs the yardstick of
+`benchmarks.serving` (12 nodes) and ecsrl, windows run full-edge.
 """
 
 from __future__ import annotations

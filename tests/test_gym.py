@@ -406,9 +406,9 @@ def test_a_policy_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_steps_out_of_order_and_out_of_range_are_told() -> None:
-    env = WindowEnv(rich_scenario())
-    with pytest.raises(UserError, match="reset comes before"):
-        env.step(0)
+    for unready in (DispatchEnv(rich_scenario()), env := WindowEnv(rich_scenario())):
+        with pytest.raises(UserError, match="reset comes before"):
+            unready.step(0)
     env.reset(seed=1)
     with pytest.raises(UserError, match=r"actions are 0\.\.5, not 6\.\.6"):
         env.step(6)
@@ -491,7 +491,7 @@ def test_saved_worlds_are_the_same_worlds(tmp_path: Path, rich: Scenario) -> Non
             a, b = getattr(one, name), getattr(other, name)
             assert a.dtype == b.dtype
             assert a.tolist() == b.tolist()
-    envs = [DispatchEnv(str(path)), DispatchEnv(rich)]
+    envs = [DispatchEnv(path), DispatchEnv(rich)]
     for env in envs:
         env.reset(options={"workload_seed": 4})
     for _ in range(200):

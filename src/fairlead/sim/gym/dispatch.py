@@ -124,8 +124,9 @@ class DispatchBatch(Batch):
         ]
 
     def _advance(self) -> None:
+        handle = self.handle
         self._choose(*self._arguments[0])
-        self.handle.advance(AT_DECIDE)
+        handle.advance(AT_DECIDE)
         self._score(*self._arguments[1])
 
     def _begun(self, b: int) -> None:

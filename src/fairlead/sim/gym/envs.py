@@ -7,6 +7,7 @@ done and rewarded is told by `DispatchBatch` and `WindowBatch`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -21,18 +22,18 @@ from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.worlds import Worlds, load_worlds, worlds_of
 
 #: A scenario's name or file (.yaml), a file of worlds (.npz), or the thing itself.
-Place = str | Scenario | Worlds
+Place = str | Path | Scenario | Worlds
 
 
 def worlds_at(place: Place, overrides: Sequence[str] = ()) -> Worlds:
     """The worlds of a place, with `key=value` overrides of its scenario."""
-    if isinstance(place, str) and not place.endswith(".npz"):
+    if isinstance(place, str | Path) and not str(place).endswith(".npz"):
         from fairlead.scenarios.loader import load
 
-        return worlds_of(load(place, overrides))
+        return worlds_of(load(str(place), overrides))
     if overrides:
         raise UserError(f"overrides ({', '.join(overrides)}) need a scenario's name or file")
-    if isinstance(place, str):
+    if isinstance(place, str | Path):
         return load_worlds(place)
     return worlds_of(place) if isinstance(place, Scenario) else place
 
