@@ -51,6 +51,7 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.serving
+	$(BIN)/python -m benchmarks.gym
 
 docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict --quiet

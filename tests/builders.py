@@ -7,8 +7,8 @@ The device draws 10 W idle and 30 W busy and costs 1e-6 a millisecond. `small` t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,13 @@ from fairlead.domain.hardware import Degradation, Device, Link, LinkChange, Node
 from fairlead.domain.models import Batching, Deployment, Latency, Model, Variant
 from fairlead.domain.records import REQUEST
 from fairlead.domain.scenario import Rules, Scenario, check
-from fairlead.domain.workload import Arrivals, Phase, Source, Workload
+from fairlead.domain.workload import Arrivals, Draw, Phase, Source, Workload
 from fairlead.policies.interface import Policy
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import DRAWS, STREAM, World
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.workload import Workload as Drawn
+from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 arrivals = partial(Arrivals, assumed=True)
@@ -161,3 +162,43 @@ def play(made: Scenario, requests: Sequence[Ask], ends_ms: Sequence[float] = (),
     world = new_world(plan, workload_of(requests, ends_ms))
     run(plan, world, policy)
     return world
+
+
+@cache
+def rich_scenario(dispatch: str = "request") -> Scenario:
+    """Some of everything: batches, sharing, limits, an outage, streams and singles, second inferences."""
+    small = variant(accuracy_sd=0.05, run_mb=200.0)
+    large = variant("large", 0.9, 20.0, per_kb_ms=0.2, accuracy_sd=0.05, run_mb=300.0)
+    nodes = [node("pair", count=2), node("shared", serving="shared"), node("cloud", cloud=True, count=2)]
+    streams = source("streams", length_s=Draw(exponential=2.0), rate_qps=10.0, min_accuracy=0.8, share=0.2)
+    singles = source("singles", deadline_ms=60.0, min_accuracy=0.75, size_kb=Draw(exponential=4.0))
+    return scenario(
+        devices=[shared_device(rho=0.5)],
+        nodes=nodes,
+        variants=[small, large],
+        links=[link(3.0, delay_sd_ms=1.0, bandwidth_mbps=20.0), link(15.0, to="cloud", delay_sd_ms=5.0)],
+        deployments=[
+            deploy("small", "pair", servers=2, queue_limit=8, batching=batching(max=3, wait_ms=4.0)),
+            deploy("small", "shared"),
+            deploy("large", "shared"),
+            deploy("large", "cloud", servers=2, queue_limit=6),
+        ],
+        sources=[replace(streams, work=Draw(lognormal=(1.0, 0.5))), singles],
+        changes=[link_change(at_s=2.0, to="pair", up=False), link_change(at_s=2.5, to="pair", up=True)],
+        rules={"dispatch": dispatch, "second_inference": True, "window_ms": 250.0},
+        sites=("east", "west"),
+        rate_per_min=9000.0,
+        duration_s=5.0,
+    )
+
+
+def finished(made: Scenario, seed: int, policy: Policy) -> World:
+    plan = build_plan(made)
+    world = new_world(plan, make_workload(made, seed))
+    run(plan, world, policy)
+    return world
+
+
+def seen(world: World) -> bytes:
+    """All results, as bytes."""
+    return b"".join(a.tobytes() for a in (world.rows, world.windows, world.dispatched, world.nodes))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from math import inf, isnan
 from typing import Any
 
@@ -16,11 +15,14 @@ from builders import (
     batching,
     choosing,
     deploy,
+    finished,
     link,
     link_change,
     node,
     play,
+    rich_scenario,
     scenario,
+    seen,
     shared_device,
     source,
     variant,
@@ -29,16 +31,15 @@ from builders import (
 from fairlead.domain.errors import PolicyError
 from fairlead.domain.outcomes import Outcome, Reason
 from fairlead.domain.scenario import Scenario
-from fairlead.domain.workload import Draw
-from fairlead.policies.interface import Policy, find
+from fairlead.policies.interface import find
 from fairlead.policies.randomness import POLICY, uniform
-from fairlead.sim.serving.engine import compiled_advance, compiled_advance_many
+from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, WINDOW, World
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.summary import summarise
 from fairlead.sim.serving.workload import make_workload
-from fairlead.sim.serving.world import new_world, new_worlds, reset, world_of
+from fairlead.sim.serving.world import new_world, reset
 
 approx = pytest.approx
 
@@ -622,46 +623,6 @@ def test_world_without_requests_ends() -> None:
 POLICIES = ("round-robin", "power-of-two-choices", "least-expected-completion", "load-balancing")
 
 
-@cache
-def rich_scenario(dispatch: str = "request") -> Scenario:
-    """Some of everything: batches, sharing, limits, an outage, streams and singles, second inferences."""
-    small = variant(accuracy_sd=0.05, run_mb=200.0)
-    large = variant("large", 0.9, 20.0, per_kb_ms=0.2, accuracy_sd=0.05, run_mb=300.0)
-    nodes = [node("pair", count=2), node("shared", serving="shared"), node("cloud", cloud=True, count=2)]
-    streams = source("streams", length_s=Draw(exponential=2.0), rate_qps=10.0, min_accuracy=0.8, share=0.2)
-    singles = source("singles", deadline_ms=60.0, min_accuracy=0.75, size_kb=Draw(exponential=4.0))
-    return scenario(
-        devices=[shared_device(rho=0.5)],
-        nodes=nodes,
-        variants=[small, large],
-        links=[link(3.0, delay_sd_ms=1.0, bandwidth_mbps=20.0), link(15.0, to="cloud", delay_sd_ms=5.0)],
-        deployments=[
-            deploy("small", "pair", servers=2, queue_limit=8, batching=batching(max=3, wait_ms=4.0)),
-            deploy("small", "shared"),
-            deploy("large", "shared"),
-            deploy("large", "cloud", servers=2, queue_limit=6),
-        ],
-        sources=[replace(streams, work=Draw(lognormal=(1.0, 0.5))), singles],
-        changes=[link_change(at_s=2.0, to="pair", up=False), link_change(at_s=2.5, to="pair", up=True)],
-        rules={"dispatch": dispatch, "second_inference": True, "window_ms": 250.0},
-        sites=("east", "west"),
-        rate_per_min=9000.0,
-        duration_s=5.0,
-    )
-
-
-def finished(made: Scenario, seed: int, policy: Policy) -> World:
-    plan = build_plan(made)
-    world = new_world(plan, make_workload(made, seed))
-    run(plan, world, policy)
-    return world
-
-
-def seen(world: World) -> bytes:
-    """All results, as bytes."""
-    return b"".join(a.tobytes() for a in (world.rows, world.windows, world.dispatched, world.nodes))
-
-
 @pytest.fixture(params=["request", "stream"])
 def rich(request: pytest.FixtureRequest) -> Scenario:
     return rich_scenario(request.param)
@@ -680,15 +641,17 @@ def test_rich_world_has_every_outcome(rich: Scenario) -> None:
 def test_stepping_through_decisions_equals_the_fused_run(rich: Scenario, name: str) -> None:
     policy, plan = find(name), build_plan(rich)
     world = new_world(plan, make_workload(rich, 3))
-    advance, clock = compiled_advance(plan, world), world.clock[0]
+    handle, clock = Handle(plan, [world]), world.clock[0]
     requests, candidates = world.requests.view(np.recarray), world.candidates.view(np.recarray)
     asked = 0
-    while (code := advance(plan, world, policy.compiled, AT_DECIDE)) == DECIDE:
+    handle.advance(AT_DECIDE)
+    while handle.codes[0] == DECIDE:
         first, last, i = clock["first"], clock["last"], clock["request"]
         u = uniform(int(clock["seed"]), POLICY, int(i), 0)
-        clock["choice"] = policy.function(requests[i], candidates[first:last], world.excluded[first:last], u)
+        handle.chosen[0] = policy.function(requests[i], candidates[first:last], world.excluded[first:last], u)
+        handle.advance(AT_DECIDE)
         asked += 1
-    assert code == DONE
+    assert handle.codes[0] == DONE
     assert asked == clock["decisions"] > 100
     assert seen(world) == seen(finished(rich, 3, policy))
 
@@ -701,9 +664,11 @@ def test_python_policy_decides_like_the_compiled_one(rich: Scenario) -> None:
 def test_stopping_at_every_window_changes_nothing(rich: Scenario) -> None:
     policy, plan = find("least-outstanding"), build_plan(rich)
     world = new_world(plan, make_workload(rich, 3))
-    advance, edges = compiled_advance(plan, world), []
-    while advance(plan, world, policy.compiled, AT_WINDOW) == WINDOW:
+    handle, edges = Handle(plan, [world], [policy.compiled]), []
+    handle.advance(AT_WINDOW)
+    while handle.codes[0] == WINDOW:
         edges.append(float(world.clock[0]["now_ms"]))
+        handle.advance(AT_WINDOW)
     assert edges == [250.0 * (i + 1) for i in range(20)]
     assert seen(world) == seen(finished(rich, 3, policy))
 
@@ -711,27 +676,49 @@ def test_stopping_at_every_window_changes_nothing(rich: Scenario) -> None:
 @pytest.mark.parametrize("stops", [0, AT_WINDOW])
 def test_batch_of_worlds_equals_single_runs(rich: Scenario, stops: int) -> None:
     policy, plan, seeds = find("least-outstanding"), build_plan(rich), (3, 4, 5)
-    workloads = [make_workload(rich, seed) for seed in seeds]
-    worlds = new_worlds(plan, workloads)
-    advance_many, codes = compiled_advance_many(plan, worlds), np.full(3, WINDOW, np.int64)
-    while (codes != DONE).any():
-        advance_many(plan, worlds, policy.compiled, stops, codes)
-    for i, seed in enumerate(seeds):
-        one, single = world_of(worlds, i), finished(rich, seed, policy)
-        n = len(workloads[i].requests)
-        assert seen(one._replace(rows=one.rows[:n])) == seen(single)
+    handle = Handle(plan, [new_world(plan, make_workload(rich, seed)) for seed in seeds], [policy.compiled])
+    while (handle.codes != DONE).any():
+        handle.advance(stops)
+    for world, seed in zip(handle.worlds, seeds, strict=True):
+        assert seen(world) == seen(finished(rich, seed, policy))
+
+
+def test_worlds_of_a_batch_run_under_the_policies_chosen_for_them(rich: Scenario) -> None:
+    policies, plan = [find("least-outstanding"), find("round-robin")], build_plan(rich)
+    worlds = [new_world(plan, make_workload(rich, 3)) for _ in range(3)]
+    handle = Handle(plan, worlds, [p.compiled for p in policies])
+    handle.chosen[:] = 1, 0, 1
+    handle.advance(0)
+    for world, policy in zip(worlds, (policies[1], policies[0], policies[1]), strict=True):
+        assert seen(world) == seen(finished(rich, 3, policy))
 
 
 def test_finished_worlds_of_a_batch_are_left_alone() -> None:
     made = rich_scenario()
     plan, policy = build_plan(made), find("least-outstanding")
-    worlds = new_worlds(plan, [make_workload(made, 3), make_workload(made, 4)])
-    before = seen(world_of(worlds, 0))
-    codes = np.array([DONE, WINDOW], np.int64)
-    compiled_advance_many(plan, worlds)(plan, worlds, policy.compiled, 0, codes)
-    assert codes.tolist() == [DONE, DONE]
-    assert seen(world_of(worlds, 0)) == before
-    assert world_of(worlds, 1).clock[0]["arrived"] > 0
+    handle = Handle(plan, [new_world(plan, make_workload(made, seed)) for seed in (3, 4)], [policy.compiled])
+    before = seen(handle.worlds[0])
+    handle.codes[0] = DONE
+    handle.advance(0)
+    assert handle.codes.tolist() == [DONE, DONE]
+    assert seen(handle.worlds[0]) == before
+    assert handle.worlds[1].clock[0]["arrived"] > 0
+
+
+def test_world_takes_smaller_and_larger_workloads_than_its_first(rich: Scenario) -> None:
+    plan, policy = build_plan(rich), find("least-outstanding")
+    small, other = (make_workload(rich, seed) for seed in (3, 4))
+    large = replace(other, requests=np.repeat(other.requests, 2), draws=np.repeat(other.draws, 2))
+    large.requests["id"] = np.arange(len(large.requests))
+    handle = Handle(plan, [new_world(plan, small)], [policy.compiled])
+    for workload in (large, small):
+        handle.reset(0, workload)
+        handle.advance(0)
+        (world,), n = handle.worlds, len(workload.requests)
+        expected = new_world(plan, workload)
+        run(plan, expected, policy)
+        assert world.clock[0]["arrived"] == n
+        assert seen(world._replace(rows=world.rows[:n])) == seen(expected)
 
 
 def test_reset_world_runs_like_a_new_one(rich: Scenario) -> None:
@@ -748,8 +735,9 @@ def test_world_reset_half_way_runs_like_a_new_one(rich: Scenario) -> None:
     plan, policy = build_plan(rich), find("least-outstanding")
     workload = make_workload(rich, 3)
     world = new_world(plan, workload)
+    handle = Handle(plan, [world], [policy.compiled])
     for _ in range(9):  # into the outage, with queues, batches and bindings under way
-        compiled_advance(plan, world)(plan, world, policy.compiled, AT_WINDOW)
+        handle.advance(AT_WINDOW)
     reset(plan, world, workload)
     run(plan, world, policy)
     assert seen(world) == seen(finished(rich, 3, policy))

@@ -25,7 +25,7 @@ from fairlead.domain.workload import Draw, Source, Workload
 from fairlead.policies.interface import find
 from fairlead.policies.randomness import inverse_normal
 from fairlead.sim.serving.booking import PROMISED, RUNNING
-from fairlead.sim.serving.engine import compiled_advance
+from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import AT_WINDOW, DONE, WINDOW, Plan, World
 from fairlead.sim.serving.plan import build_plan
@@ -179,10 +179,12 @@ def test_a_shared_node_slows_small_and_large_requests_alike(load: float) -> None
 
 def edges(plan: Plan, world: World) -> Iterator[float]:
     """Run the world, stopping at every window edge and once more at the end."""
-    advance, clock = compiled_advance(plan, world), world.clock[0]
-    while (code := advance(plan, world, ROUND_ROBIN.compiled, AT_WINDOW)) == WINDOW:
+    handle, clock = Handle(plan, [world], [ROUND_ROBIN.compiled]), world.clock[0]
+    handle.advance(AT_WINDOW)
+    while handle.codes[0] == WINDOW:
         yield float(clock["now_ms"])
-    assert code == DONE
+        handle.advance(AT_WINDOW)
+    assert handle.codes[0] == DONE
     yield float(clock["now_ms"])
 
 

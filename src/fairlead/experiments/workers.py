@@ -56,11 +56,13 @@ def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) ->
                     waiting |= {pool.submit(run_piece, p) for p in islice(left, len(done))}
                 for future in done:
                     yield future.result()
-        except KeyboardInterrupt:  # the second Ctrl-C: what is under way is dropped
+        except (KeyboardInterrupt, BrokenProcessPool) as error:
+            # The second Ctrl-C: what is under way is dropped. Or a worker has died: the others may wait for a lock that
+            # it held, and are deaf to the pool's own SIGTERM.
             for worker in multiprocessing.active_children():
                 worker.kill()
-            raise
-        except BrokenProcessPool:
+            if isinstance(error, KeyboardInterrupt):
+                raise
             raise WorkersLost("a worker process was killed (out of memory? try fewer --jobs)") from None
     if interrupted.is_set():
         raise KeyboardInterrupt

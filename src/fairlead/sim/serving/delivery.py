@@ -62,10 +62,13 @@ def deliver(plan: Any, world: Any, job: int, now_ms: float) -> None:
     else:
         row.outcome = _SUCCESS
         window.succeeded += 1
+        clock.succeeded += 1
     window.delivered += 1
     window.latency_ms += row.latency_ms
     window.energy_mj += row.energy_mj
     clock.finished += 1
+    clock.energy_mj += row.energy_mj
+    clock.degradation += row.service_ms / world.jobs[job].alone_ms - 1.0
     clock.last_ms = max(clock.last_ms, now_ms)
 
 

@@ -1,8 +1,8 @@
 """The engine: one resumable, event-driven, exact loop over a world.
 
 `advance` runs until the world needs its caller (DECIDE, WINDOW), is done, or was given an impossible choice (FAULT).
-With a compiled policy it never leaves compiled code. Events at the same instant happen in this order: station events,
-link changes, stream ends, window edges, requests that reach a node, new requests.
+With a compiled policy it never leaves compiled code; `handle` is its entry from Python. Events at the same instant
+happen in this order: station events, link changes, stream ends, window edges, requests that reach a node, new requests.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 
 from fairlead.domain.outcomes import Outcome, Reason
 from fairlead.policies.feasibility import any_feasible, nominal_misses, overbooked, rejection_reason
-from fairlead.policies.jit import index, inlined, kernel, typed_kernel
+from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.serving.booking import bind, book, fill, unbind
 from fairlead.sim.serving.calendar import pop, push
 from fairlead.sim.serving.delivery import delay_ms
-from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, WINDOW, World
+from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, WINDOW
 from fairlead.sim.serving.stations import join, station_event
 
 _REJECTED: Final = np.uint8(Outcome.REJECTED)
@@ -36,6 +36,7 @@ def _send(plan: Any, world: Any, request_id: int, d: int) -> None:
     travel_ms = delay_ms(link, world.draws[request_id].up) + request.size_kb * link.ms_per_kb
     row.net_ms = travel_ms
     world.jobs[request_id].deployment = d
+    world.jobs[request_id].second = False
     book(plan, world, d, 1)
     push(world.heap, clock.joining, request.now_ms + travel_ms, request_id)
     clock.joining += 1
@@ -161,6 +162,7 @@ def next_scheduled(plan: Any, world: Any) -> float:
     return at_ms
 
 
+@inlined
 def advance(plan: Any, world: Any, decide: Any, stops: int) -> int:
     """Run the world on; see the module. `decide` is a compiled policy, unused when `stops` has AT_DECIDE."""
     clock, requests = world.clock[0], world.requests
@@ -212,52 +214,3 @@ def advance(plan: Any, world: Any, decide: Any, stops: int) -> int:
             clock.choice = decide(request, world.candidates[first:last], world.excluded[first:last], u)
             if not _settle(plan, world, i, clock.choice):
                 return FAULT
-
-
-def advance_many(plan: Any, worlds: Any, decide: Any, stops: int, codes: Any) -> None:
-    """`advance` for every world of a batch (arrays with a leading axis); `codes` (B,) takes how each stopped.
-
-    A world whose code is DONE or FAULT already is left alone.
-    """
-    for b in range(len(codes)):
-        if codes[b] == DONE or codes[b] == FAULT:
-            continue
-        world = World(
-            worlds.clock[b], worlds.requests[b], worlds.draws[b], worlds.rows[b], worlds.jobs[b], worlds.streams[b],
-            worlds.ends[b], worlds.candidates[b], worlds.filled[b], worlds.hard[b], worlds.excluded[b],
-            worlds.links[b], worlds.down[b], worlds.stations[b], worlds.servers[b], worlds.counts[b], worlds.heap[b],
-            worlds.times[b], worlds.tree[b], worlds.nodes[b], worlds.windows[b], worlds.dispatched[b],
-        )  # fmt: skip
-        codes[b] = _advance_one(plan, world, decide, stops)
-
-
-_advance_one = kernel(advance)
-
-
-_compiled: dict[str, Any] = {}  # by name; every plan and every world has the same array types
-
-
-def compiled_advance(plan: Any, world: Any) -> Any:
-    """`advance`, with the policy as a function pointer: compiled once for all policies and scenarios."""
-    if "advance" not in _compiled:
-        from numba import typeof, types
-
-        from fairlead.policies.signature import decide_signature
-
-        pointer = types.FunctionType(decide_signature())
-        _compiled["advance"] = typed_kernel(advance, typeof(plan), typeof(world), pointer, types.int64)
-    return _compiled["advance"]
-
-
-def compiled_advance_many(plan: Any, worlds: Any) -> Any:
-    """`advance_many`, likewise."""
-    if "advance_many" not in _compiled:
-        from numba import typeof, types
-
-        from fairlead.policies.signature import decide_signature
-
-        pointer, codes = types.FunctionType(decide_signature()), types.Array(types.int64, 1, "C")
-        _compiled["advance_many"] = typed_kernel(
-            advance_many, typeof(plan), typeof(worlds), pointer, types.int64, codes
-        )
-    return _compiled["advance_many"]

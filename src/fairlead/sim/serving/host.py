@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import traceback
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.randomness import POLICY, uniform
-from fairlead.sim.serving.engine import compiled_advance
+from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, DONE, FAULT, Plan, World
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.summary import summarise
@@ -53,36 +52,37 @@ def run(plan: Plan, world: World, policy: Policy) -> None:
     if policy.kind == "python":
         _run_python(plan, world, policy)
         return
-    advance = compiled_advance(plan, world)
     try:
         pointer = policy.compiled
     except Exception as error:  # Numba has many ways to say no
         hint = nearest(str(error.args[0]), _FIELDS) if isinstance(error, KeyError) else ""
         raise PolicyError(f"policy {policy.name!r} does not compile: {one_line(error)}{hint}") from error
+    handle = Handle(plan, [world], [pointer])
     try:
-        code = advance(plan, world, pointer, 0)
+        handle.advance(0)
     except (Exception, SystemExit) as error:  # whatever the policy's code raises
         raise PolicyError(f"policy {policy.name!r} failed: {one_line(error)}") from error
-    _check(world, policy, code)
+    _check(world, policy, handle.codes[0])
 
 
 def _run_python(plan: Plan, world: World, policy: Policy) -> None:
-    advance, never_called = compiled_advance(plan, world), _no_policy()
+    handle = Handle(plan, [world])
     clock, requests = world.clock[0], world.requests.view(np.recarray)
     candidates = world.candidates.view(np.recarray)
-    while (code := advance(plan, world, never_called, AT_DECIDE)) == DECIDE:
+    handle.advance(AT_DECIDE)
+    while handle.codes[0] == DECIDE:
         first, last, i = int(clock["first"]), int(clock["last"]), int(clock["request"])
         u = uniform(int(clock["seed"]), POLICY, i, 0)
         # A policy gets copies: it can't change the world.
         arguments = requests[i].copy(), candidates[first:last].copy(), world.excluded[first:last].copy(), u
         try:
-            choice = policy.function(*arguments)
-            clock["choice"] = operator.index(choice)
+            handle.chosen[0] = operator.index(policy.function(*arguments))
         except (Exception, SystemExit) as error:  # third-party code can raise anything
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{place.filename}:{place.lineno}"
             raise PolicyError(f"policy {policy.name!r} failed: {one_line(error)} at {where}") from error
-    _check(world, policy, code)
+        handle.advance(AT_DECIDE)
+    _check(world, policy, handle.codes[0])
 
 
 def _check(world: World, policy: Policy, code: int) -> None:
@@ -93,14 +93,3 @@ def _check(world: World, policy: Policy, code: int) -> None:
         n, choice = int(clock["last"] - clock["first"]), int(clock["choice"])
         what = f"of {n} candidates" if not 0 <= choice < n else "which is excluded"
         raise PolicyError(f"policy {policy.name!r} chose index {choice}, {what}, for request {int(clock['request'])}")
-
-
-@cache
-def _no_policy() -> Any:
-    """A function pointer for runs that stop at every decision and so never call it."""
-    import numba
-
-    from fairlead.policies.round_robin import round_robin
-    from fairlead.policies.signature import decide_signature
-
-    return numba.cfunc(decide_signature(), cache=True)(round_robin.function)

@@ -20,6 +20,7 @@ FAULT: Final = 3  # the choice was not a feasible candidate: clock.request, cloc
 # Which stops the caller wants; the engine always stops at DONE and FAULT.
 AT_DECIDE: Final = 1
 AT_WINDOW: Final = 2
+INTO_DRAIN: Final = 4  # the edge behind which nothing more arrives is no stop
 
 RULES: Final = np.dtype(
     [
@@ -105,6 +106,7 @@ JOB: Final = np.dtype(
         ("second", np.bool_),  # on its second inference
         ("joined_ms", np.float64),
         ("service_ms", np.float64),  # alone, its work counted
+        ("alone_ms", np.float64),  # the same, summed over its inferences
         ("left_ms", np.float64),  # shared: what remains of service_ms
     ],
     align=True,
@@ -156,6 +158,9 @@ CLOCK: Final = np.dtype(
         ("arrived", np.int64),
         ("finished", np.int64),
         ("rejected", np.int64),
+        ("succeeded", np.int64),
+        ("energy_mj", np.float64),  # of what is finished, above idle
+        ("degradation", np.float64),  # of what is finished: time in service / time alone - 1, summed
         ("last_ms", np.float64),  # when the last request was served
         ("waiting", np.bool_),  # stopped at DECIDE
         ("request", np.int64),

@@ -23,6 +23,7 @@ def join(plan: Any, world: Any, job: int, now_ms: float) -> None:
     alone_ms = (deployment.base_ms + deployment.per_kb_ms * size_kb) * world.draws[job].work
     world.jobs[job].joined_ms = now_ms
     world.jobs[job].service_ms = alone_ms
+    world.jobs[job].alone_ms = world.jobs[job].alone_ms + alone_ms if world.jobs[job].second else alone_ms
     if plan.stations[deployment.station].deployment >= 0:
         _append(world, deployment.station, job)
         if world.stations[deployment.station].busy < deployment.servers:

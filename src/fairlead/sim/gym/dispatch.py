@@ -1,0 +1,219 @@
+"""Dispatch each request: ECSRL's question, as a batch of worlds with in-place buffers.
+
+Needs NumPy and Numba alone; `envs` and `vector` make Gymnasium environments of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numba import types
+
+from fairlead.domain.records import CANDIDATE
+from fairlead.policies.jit import typed_kernel
+from fairlead.sim.gym.batch import FLAGS, FLOATS, LIMIT, MASKS, OBSERVATIONS, SINGLES, TABLE, Batch
+from fairlead.sim.gym.worlds import Worlds
+from fairlead.sim.serving.handle import Handle
+from fairlead.sim.serving.layout import AT_DECIDE, DECIDE
+from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, floats_of, plan_at, world_at
+
+# What a request shows, and the unit that it is shown in.
+_DEADLINE_MS: Final = 100.0
+_SIZE_KB: Final = 100.0
+_RATE_QPS: Final = 10.0
+_REQUEST: Final = ("deadline_ms", "min_accuracy", "size_kb", "rate_qps")
+#: What a candidate shows, and the unit: all fields of CANDIDATE but its names, in their order.
+CANDIDATE_UNITS: Final = {
+    "net_ms": 100.0,
+    "net_sd_ms": 10.0,
+    "transfer_ms": 100.0,
+    "proc_ms": 100.0,
+    "service_rate": 100.0,
+    "load": 1.0,
+    "queue_ms": 100.0,
+    "suffered": 1.0,
+    "caused": 1.0,
+    "accuracy": 1.0,
+    "energy_mj": 1000.0,
+    "price": 1e-6,
+    "free_mb": 10_000.0,
+    "in_flight": 10.0,
+}
+_WORDS: Final = 1 + len(CANDIDATE_UNITS)  # of a CANDIDATE: the first holds its names
+assert tuple(CANDIDATE_UNITS) == (CANDIDATE.names or ())[2:]
+assert CANDIDATE.itemsize == 8 * _WORDS
+
+
+@dataclass(frozen=True)
+class DispatchSettings:
+    """What the reward is made of."""
+
+    success_weight: float = 1.0
+    """For each request that ended in time and accurate enough."""
+    energy_weight: float = 0.0
+    """Taken off for each joule above idle that an ended request has used (ECSRL's alpha)."""
+    degradation_weight: float = 0.0
+    """Taken off for each ended request's time in service / time alone - 1 (ECSRL's beta)."""
+
+
+class DispatchBatch(Batch):
+    """One step is one decision: where a request goes; where the scenario binds streams, where a stream goes.
+
+    **Observation** (F,) float32 in [0, 10], cut there. With M models, S SLA classes and C slots, C being the most
+    candidates of any model; `features` has all names.
+
+    | position | what | unit |
+    |---|---|---|
+    | 0..3 | request: deadline_ms, min_accuracy, size_kb, rate_qps | 100, 1, 100, 10 |
+    | 4.. | model, one of M | 1 |
+    | 4 + M.. | SLA class, one of S | 1 |
+    | 4 + M + S + 15 c | slot c: feasible | 1 |
+    | + 1.. | net_ms, net_sd_ms, transfer_ms, proc_ms | 100, 10, 100, 100 |
+    | + 5.. | service_rate, load, queue_ms | 100, 1, 100 |
+    | + 8.. | suffered - 1, caused, accuracy | 1 |
+    | + 11.. | energy_mj, price, free_mb, in_flight | 1000, 1e-6, 10000, 10 |
+    | 4 + M + S + 15 C + c | slot c: in the cloud | 1 |
+
+    Slots that the model has no candidate for are zeros. When nothing is left to decide, all is zeros.
+
+    **Action**: 0..C-1 sends the request to that candidate, C rejects it. `masks` (C + 1) has 1 for feasible candidates
+    and for C. Any other action counts as C and is marked in `invalid`; it never raises.
+
+    **Reward**: over the requests that ended since the last decision, success_weight * successes - energy_weight *
+    joules - degradation_weight * sum of (time in service / time alone - 1). `components` (B, 3) has the three sums.
+    The last step's reward includes all that ends after the last decision. What the host rejects because nothing is
+    feasible is no decision and counts nothing.
+
+    **End**: when every request is settled. There is no truncation.
+
+    >>> from fairlead.scenarios.loader import load
+    >>> from fairlead.sim.gym.worlds import worlds_of
+    >>> batch = DispatchBatch(worlds_of(load("ecsrl", ["workload.duration_s=10"])), size=4)
+    >>> batch.reset(seeds=1)
+    >>> for _ in range(100):
+    ...     batch.step(batch.masks.argmax(axis=1))  # the first feasible candidate
+    >>> batch.observations.shape, batch.masks.shape
+    ((4, 73), (4, 5))
+    """
+
+    def __init__(self, worlds: Worlds, size: int, settings: DispatchSettings = DispatchSettings()) -> None:
+        plan = worlds.plan
+        slots = int((plan.models["last"] - plan.models["first"]).max())
+        super().__init__(worlds, size, _features(worlds, slots), slots + 1, ())
+        self.settings = settings
+        self.invalid = np.zeros(size, np.bool_)  # (B,) the action was not possible and counted as a rejection
+        self.components = np.zeros((size, 3))  # (B, 3) successes, joules, degradation of what ended in this step
+        self._totals = np.zeros((size, 3))  # (B, 3) the same since the start, up to the last step
+        self._weights = np.array([settings.success_weight, -settings.energy_weight, -settings.degradation_weight])
+        # What a slot shows is word * scale + shift, for all slots in one loop; of the names nothing is shown.
+        shown = [(1.0 / unit, -1.0 if name == "suffered" else 0.0) for name, unit in CANDIDATE_UNITS.items()]
+        self._scale, self._shift = np.tile(np.array([(0.0, 0.0), *shown], np.float32), (slots, 1)).T.copy()
+        self._choose, self._score, self._observe = _compiled()
+        self._arguments: list[tuple[Any, ...]] = []
+
+    def _bind(self, handle: Handle) -> None:
+        cloud = self.worlds.plan.deployments["cloud"].astype(np.float32)
+        seen = len(self.worlds.sla_classes), cloud, self._scale, self._shift
+        self._arguments = [
+            (self.actions, self.masks, handle.chosen, self.invalid),
+            (handle.world_words, self._weights, self._totals, self.components, self.rewards),
+            (handle.plan_words, handle.world_words, handle.codes, *seen, self.observations, self.masks),
+        ]
+
+    def _advance(self) -> None:
+        handle = self.handle
+        self._choose(*self._arguments[0])
+        handle.advance(AT_DECIDE)
+        self._score(*self._arguments[1])
+
+    def _begun(self, b: int) -> None:
+        self._totals[b] = 0.0
+        self.handle.advance_one(b, AT_DECIDE)
+
+    def observe(self) -> None:
+        """Fill observations and masks."""
+        self._observe(*self._arguments[2])
+
+
+def _features(worlds: Worlds, slots: int) -> list[str]:
+    names = [*_REQUEST, *(f"model {m}" for m in worlds.models), *(f"sla {s}" for s in worlds.sla_classes)]
+    names += [f"{name} {c}" for c in range(slots) for name in ("feasible", *CANDIDATE_UNITS)]
+    return names + [f"cloud {c}" for c in range(slots)]
+
+
+def _choose(actions: Any, masks: Any, chosen: Any, invalid: Any) -> None:
+    """Actions to choices of the engine."""
+    reject = masks.shape[1] - 1
+    for b in range(len(actions)):
+        action = actions[b]
+        invalid[b] = action < 0 or action > reject or masks[b, action] == 0
+        chosen[b] = -1 if invalid[b] or action == reject else action
+
+
+def _score(world_rows: Any, weights: Any, totals: Any, components: Any, rewards: Any) -> None:
+    """What has ended since the last step."""
+    for b in range(len(rewards)):
+        clock = world_at(world_rows, b).clock[0]
+        components[b, 0] = clock.succeeded - totals[b, 0]
+        components[b, 1] = clock.energy_mj * 1e-3 - totals[b, 1]
+        components[b, 2] = clock.degradation - totals[b, 2]
+        rewards[b] = 0.0
+        for i in range(3):
+            totals[b, i] += components[b, i]
+            rewards[b] += weights[i] * components[b, i]
+
+
+def _observe(
+    plan_row: Any,
+    world_rows: Any,
+    codes: Any,
+    classes: int,
+    cloud: Any,
+    scale: Any,
+    shift: Any,
+    observations: Any,
+    masks: Any,
+) -> None:
+    plan = plan_at(plan_row)
+    reject = masks.shape[1] - 1
+    for b in range(len(codes)):
+        out, mask = observations[b], masks[b]
+        mask[reject] = 1
+        if codes[b] != DECIDE:
+            out[:] = 0.0
+            mask[:reject] = 0
+            continue
+        world = world_at(world_rows, b)
+        clock = world.clock[0]
+        request = world.requests[clock.request]
+        out[0] = min(request.deadline_ms / _DEADLINE_MS, LIMIT)
+        out[1] = min(request.min_accuracy, LIMIT)
+        out[2] = min(request.size_kb / _SIZE_KB, LIMIT)
+        out[3] = min(request.rate_qps / _RATE_QPS, LIMIT)
+        head = 4 + len(plan.models) + classes
+        out[4:head] = 0.0
+        out[4 + request.model] = 1.0
+        out[4 + len(plan.models) + request.sla] = 1.0
+        count, clouds = clock.last - clock.first, head + reject * _WORDS
+        words, slots = floats_of(world.candidates[clock.first : clock.last]), out[head:clouds]
+        for i in range(len(words)):
+            slots[i] = min(max(np.float32(words[i]) * scale[i] + shift[i], np.float32(0.0)), np.float32(LIMIT))
+        for c in range(count):
+            mask[c] = slots[c * _WORDS] = world.excluded[clock.first + c] == 0
+            out[clouds + c] = cloud[clock.first + c]
+        if count < reject:
+            slots[count * _WORDS :] = 0.0
+            out[clouds + count :] = 0.0
+            mask[count:reject] = 0
+
+
+@cache
+def _compiled() -> tuple[Any, Any, Any]:
+    return (
+        typed_kernel(_choose, WORDS, MASKS, WORDS, FLAGS),
+        typed_kernel(_score, ROWS_OF_WORDS, FLOATS, TABLE, TABLE, FLOATS),
+        typed_kernel(_observe, WORDS, ROWS_OF_WORDS, WORDS, types.int64, *[SINGLES] * 3, OBSERVATIONS, MASKS),
+    )

@@ -1,0 +1,155 @@
+"""The environments as Gymnasium's single `Env`: a batch of one world behind Gymnasium's interface.
+
+Users make them by name: `gymnasium.make("fairlead.sim.gym:fairlead/Dispatch-v1", scenario="ecsrl")`. What is observed,
+done and rewarded is told by `DispatchBatch` and `WindowBatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from fairlead.domain.errors import UserError
+from fairlead.domain.scenario import Scenario
+from fairlead.sim.gym.batch import LIMIT, Batch
+from fairlead.sim.gym.dispatch import DispatchBatch, DispatchSettings
+from fairlead.sim.gym.window import WindowBatch, WindowSettings
+from fairlead.sim.gym.worlds import Worlds, load_worlds, worlds_of
+
+#: A scenario's name or file (.yaml), a file of worlds (.npz), or the thing itself.
+Place = str | Path | Scenario | Worlds
+
+
+def worlds_at(place: Place, overrides: Sequence[str] = ()) -> Worlds:
+    """The worlds of a place, with `key=value` overrides of its scenario."""
+    if isinstance(place, str | Path) and not str(place).endswith(".npz"):
+        from fairlead.scenarios.loader import load
+
+        return worlds_of(load(str(place), overrides))
+    if overrides:
+        raise UserError(f"overrides ({', '.join(overrides)}) need a scenario's name or file")
+    if isinstance(place, str | Path):
+        return load_worlds(place)
+    return worlds_of(place) if isinstance(place, Scenario) else place
+
+
+def spaces(batch: Batch) -> tuple[Box, Discrete[Any]]:
+    """The observation and action space of one world of the batch."""
+    return Box(0.0, LIMIT, (len(batch.features),), np.float32), Discrete(batch.masks.shape[1])
+
+
+class _Env(gymnasium.Env[Any, Any]):
+    """What both environments share."""
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  Gymnasium's own form
+
+    def __init__(self, batch: Batch, render_mode: str | None) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise UserError(f"render_mode {render_mode!r}: ansi and None are known")
+        self.batch, self.render_mode = batch, render_mode
+        self.observation_space, self.action_space = spaces(batch)
+        self._seeded = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode: the first of `seed`, or the next; `options={"workload_seed": n}` an exact workload."""
+        super().reset(seed=seed)
+        if seed is not None or not self._seeded:
+            self.batch.seeds[0] = seed if seed is not None else self.np_random.integers(2**32 - 1)
+            self.batch.episodes[0] = 0
+            self._seeded = True
+        self.batch.begin(0, (options or {}).get("workload_seed"))
+        self.batch.observe()
+        return self.batch.observations[0].copy(), {"action_mask": self.batch.masks[0].copy()}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take one action."""
+        batch = self.batch
+        batch.actions[0] = action
+        ended = batch.play() > 0
+        batch.observe()
+        info = self._info()
+        if ended:
+            info["success"] = batch.success(0)
+        return batch.observations[0].copy(), batch.rewards.item(), ended, False, info
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": self.batch.masks[0].copy()}
+
+    def action_masks(self) -> Any:
+        """Which actions are possible, as sb3-contrib's masked algorithms ask for it: bool (A,)."""
+        return self.batch.masks[0].astype(np.bool_)
+
+    def render(self) -> Any:
+        """One line: how far, how well."""
+        if self.render_mode is None:
+            return None
+        clock = self.batch.handle.worlds[0].clock[0]
+        under_way = int(clock["arrived"] - clock["finished"] - clock["rejected"])
+        return (
+            f"{self.batch.worlds.name} at {clock['now_ms'] / 1000.0:.2f} s: {clock['arrived']} arrived, "
+            f"{clock['succeeded']} succeeded, {clock['rejected']} rejected, {under_way} under way\n"
+        )
+
+
+class DispatchEnv(_Env):
+    """Where does this request go? See `DispatchBatch` for observation, action, reward and end.
+
+    `info` has `action_mask` (int8), `invalid`, the reward's raw parts `succeeded`, `energy_j` and `degradation`, and at
+    the end of an episode `success`, the share of all its requests.
+
+    >>> import gymnasium
+    >>> env = gymnasium.make("fairlead.sim.gym:fairlead/Dispatch-v1", scenario="ecsrl")
+    >>> observation, info = env.reset(seed=1)
+    >>> action = env.action_space.sample(mask=info["action_mask"])
+    >>> observation, reward, terminated, truncated, info = env.step(action)
+    >>> observation.shape, bool(info["invalid"])
+    ((73,), False)
+    """
+
+    def __init__(
+        self,
+        scenario: Place = "ecsrl",
+        overrides: Sequence[str] = (),
+        settings: DispatchSettings = DispatchSettings(),
+        render_mode: str | None = None,
+    ) -> None:
+        self._dispatch = DispatchBatch(worlds_at(scenario, overrides), 1, settings)
+        super().__init__(self._dispatch, render_mode)
+
+    def _info(self) -> dict[str, Any]:
+        succeeded, energy_j, degradation = self._dispatch.components[0].tolist()
+        return {
+            "action_mask": self._dispatch.masks[0].copy(),
+            "invalid": self._dispatch.invalid.item(),
+            "succeeded": succeeded,
+            "energy_j": energy_j,
+            "degradation": degradation,
+        }
+
+
+class WindowEnv(_Env):
+    """Which policy decides in the next window? See `WindowBatch` for observation, action, reward and end.
+
+    `info` has `action_mask` (int8, all ones) and at the end of an episode `success`, the share of all its requests.
+
+    >>> import gymnasium
+    >>> env = gymnasium.make("fairlead.sim.gym:fairlead/Window-v1", scenario="dc-cloud", overrides=["rate=30"])
+    >>> observation, info = env.reset(seed=1)
+    >>> observation, reward, terminated, truncated, info = env.step(0)
+    >>> observation.shape, 0.0 <= reward <= 1.0
+    ((6,), True)
+    """
+
+    def __init__(
+        self,
+        scenario: Place = "full-edge",
+        overrides: Sequence[str] = (),
+        settings: WindowSettings = WindowSettings(),
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(WindowBatch(worlds_at(scenario, overrides), 1, settings), render_mode)

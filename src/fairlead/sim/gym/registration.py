@@ -1,0 +1,15 @@
+"""Names the environments to Gymnasium. Called once, when `fairlead.sim.gym` is imported."""
+
+from __future__ import annotations
+
+import gymnasium
+
+
+def register_all() -> None:
+    """Register fairlead/Dispatch-v1 and fairlead/Window-v1, single and vectorised."""
+    for name in ("Dispatch", "Window"):
+        gymnasium.register(
+            id=f"fairlead/{name}-v1",
+            entry_point=f"fairlead.sim.gym.envs:{name}Env",
+            vector_entry_point=f"fairlead.sim.gym.vector:{name}VectorEnv",
+        )

@@ -1,0 +1,571 @@
+"""The gym: what an episode does is what the engine does, whoever steps it; and Gymnasium's rules are kept."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from builders import Ask, deploy, finished, node, rich_scenario, scenario, seen, shared_device, source, workload_of
+from fairlead.domain.errors import PolicyError, UserError
+from fairlead.domain.outcomes import Outcome, Reason
+from fairlead.domain.scenario import Scenario
+from fairlead.policies.interface import Policy, find, registry
+from fairlead.policies.randomness import POLICY, uniform
+from fairlead.scenarios.loader import load
+from fairlead.sim.gym import window as window_module
+from fairlead.sim.gym.dispatch import DispatchBatch, DispatchSettings
+from fairlead.sim.gym.envs import DispatchEnv, WindowEnv
+from fairlead.sim.gym.vector import DispatchVectorEnv, WindowVectorEnv
+from fairlead.sim.gym.window import WindowBatch, WindowSettings
+from fairlead.sim.gym.worlds import Worlds, load_worlds, save_worlds, workload_seed, worlds_of
+from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.workload import make_workload
+
+OURS = [p.name for p in registry()[0].values() if p.package == "fairlead"]
+KINDS = ["Dispatch", "Window"]
+
+
+@pytest.fixture(params=["request", "stream"])
+def rich(request: pytest.FixtureRequest) -> Scenario:
+    return rich_scenario(request.param)
+
+
+def brief(made: Scenario, duration_s: float = 1.0) -> Scenario:
+    """The same, over soon: some 300 requests."""
+    return replace(made, workload=replace(made.workload, duration_s=duration_s))
+
+
+def worlds_with(made: Scenario, *workloads: Any) -> Worlds:
+    """Worlds whose seed i is workloads[i]."""
+    return replace(worlds_of(made), draw=lambda seed: workloads[seed])
+
+
+def trajectory(env: gymnasium.Env[Any, Any], seed: int, steps: int = 300) -> Iterator[tuple[Any, ...]]:
+    """What a random agent, possible or impossible actions alike, meets in `steps` steps of several episodes."""
+    rng = np.random.default_rng(5)
+    observation, info = env.reset(seed=seed)
+    yield observation.tobytes(), info["action_mask"].tobytes()
+    for _ in range(steps):
+        action = rng.integers(env.action_space.n)  # type: ignore[attr-defined]
+        observation, reward, terminated, truncated, info = env.step(action)
+        yield observation.tobytes(), reward, terminated, truncated, info["action_mask"].tobytes()
+        if terminated:
+            observation, info = env.reset()
+            yield observation.tobytes(), info["action_mask"].tobytes()
+
+
+# ---- Gymnasium's rules
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gymnasiums_checker_finds_nothing(kind: str, rich: Scenario) -> None:
+    env = gymnasium.make(f"fairlead/{kind}-v1", scenario=rich, render_mode="ansi")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env.unwrapped)
+
+
+def test_names_work_with_their_module_and_their_defaults() -> None:
+    single = gymnasium.make("fairlead.sim.gym:fairlead/Dispatch-v1")
+    assert single.reset(seed=0)[0].shape == single.observation_space.shape
+    many = gymnasium.make_vec("fairlead/Window-v1", num_envs=2, scenario="dc-cloud", overrides=["duration_s=5"])
+    assert isinstance(many.unwrapped, WindowVectorEnv)
+    assert many.reset(seed=0)[0].shape == (2, 6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_seeds_give_equal_trajectories_and_others_do_not(kind: str, rich: Scenario) -> None:
+    env, again = (gymnasium.make(f"fairlead/{kind}-v1", scenario=rich) for _ in range(2))
+    one = list(trajectory(env, 3))
+    assert one == list(trajectory(again, 3))
+    assert one == list(trajectory(again, 3))  # also when other episodes went before
+    assert one != list(trajectory(again, 4))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_observations_lie_in_their_space_whatever_the_actions(kind: str, rich: Scenario) -> None:
+    env = gymnasium.make(f"fairlead/{kind}-v1", scenario=brief(rich)).unwrapped
+    rng, episodes = np.random.default_rng(1), 0
+    observation, info = env.reset(seed=1)
+    for _ in range(1500 if kind == "Dispatch" else 60):
+        assert observation in env.observation_space
+        assert info["action_mask"].dtype == np.int8
+        assert env.action_masks().tolist() == info["action_mask"].astype(bool).tolist()  # type: ignore[attr-defined]
+        observation, reward, terminated, truncated, info = env.step(rng.integers(env.action_space.n))
+        assert np.isfinite(reward)
+        assert truncated is False
+        if terminated:
+            assert 0.0 <= info["success"] <= 1.0
+            episodes += 1
+            observation, info = env.reset()
+    assert episodes >= 2
+
+
+def test_rendering_is_a_line_of_how_it_goes() -> None:
+    env = WindowEnv(rich_scenario(), render_mode="ansi")
+    env.reset(options={"workload_seed": 3})
+    env.step(0)
+    clock = env.batch.handle.worlds[0].clock[0]
+    assert env.render().startswith(f"test at 0.25 s: {clock['arrived']} arrived, {clock['succeeded']} succeeded, ")
+    with pytest.raises(UserError, match="render_mode 'human'"):
+        WindowEnv(rich_scenario(), render_mode="human")
+
+
+# ---- episodes and seeds
+
+
+def test_an_exact_workload_can_be_asked_for(rich: Scenario) -> None:
+    env = WindowEnv(rich, settings=WindowSettings(("round-robin",)))
+    env.reset(seed=9, options={"workload_seed": 3})
+    while not env.step(0)[2]:
+        pass
+    (world,) = env.batch.handle.worlds
+    n = int(world.clock[0]["arrived"])
+    assert seen(world._replace(rows=world.rows[:n])) == seen(finished(rich, 3, find("round-robin")))
+
+
+def test_workloads_of_episodes_are_all_unlike_and_never_those_of_comparisons() -> None:
+    seeds = [workload_seed(s, k) for s in (*range(50), 2**31, 2**32 - 2) for k in range(50)]
+    assert len(set(seeds)) == len(seeds)
+    assert min(seeds) >= 2**31
+    assert max(seeds) < 2**63
+
+
+def test_an_episode_without_decisions_ends_with_its_first_step() -> None:
+    made = scenario()
+    env = DispatchEnv(worlds_with(made, workload_of([])))
+    observation, info = env.reset(options={"workload_seed": 0})
+    assert not observation.any()
+    assert info["action_mask"].tolist() == [0, 1]
+    assert env.step(0)[1:3] == (0.0, True)
+
+
+# ---- dispatch: the same as the engine's own runs
+
+
+def choice_of(policy: Policy, batch: DispatchBatch, b: int) -> int:
+    """What the policy would do in world `b`: an action."""
+    world = batch.handle.worlds[b]
+    clock = world.clock[0]
+    first, last, i = int(clock["first"]), int(clock["last"]), int(clock["request"])
+    u = uniform(int(clock["seed"]), POLICY, i, 0)
+    candidates = world.candidates.view(np.recarray)[first:last]
+    choice = policy.compiled(world.requests[i], candidates, world.excluded[first:last], u)
+    return choice if choice >= 0 else batch.masks.shape[1] - 1
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_driven_by_a_policy_it_equals_that_policys_run(rich: Scenario, name: str) -> None:
+    policy, env = find(name), DispatchEnv(rich)
+    env.reset(options={"workload_seed": 3})
+    terminated = False
+    while not terminated:
+        _, _, terminated, _, info = env.step(choice_of(policy, env.batch, 0))  # type: ignore[arg-type]
+        assert not info["invalid"]
+    (world,) = env.batch.handle.worlds
+    n = int(world.clock[0]["arrived"])
+    expected = finished(rich, 3, policy)
+    assert seen(world._replace(rows=world.rows[:n])) == seen(expected)
+    assert info["success"] == np.mean(expected.rows["outcome"] == Outcome.SUCCESS)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_batches_of_any_size_equal_single_environments(rich: Scenario, size: int) -> None:
+    made = brief(rich)
+    batch, envs = DispatchBatch(worlds_of(made), size), [DispatchEnv(made) for _ in range(size)]
+    batch.reset(11)
+    seen_single = [env.reset(seed=11 + b) for b, env in enumerate(envs)]
+    rng, ended = np.random.default_rng(2), 0
+    for _ in range(900):
+        for b, (observation, info) in enumerate(seen_single):
+            assert batch.observations[b].tobytes() == observation.tobytes()
+            assert batch.masks[b].tobytes() == info["action_mask"].tobytes()
+        actions = rng.integers(batch.masks.shape[1], size=size)
+        batch.step(actions)
+        for b, env in enumerate(envs):
+            observation, reward, terminated, _, info = env.step(actions[b])
+            assert (batch.rewards[b], batch.terminated[b], batch.invalid[b]) == (reward, terminated, info["invalid"])
+            if terminated:
+                ended += 1
+                assert batch.final_success[b] == info["success"]
+                assert batch.final_observations[b].tobytes() == observation.tobytes()
+                observation, info = env.reset()
+            seen_single[b] = observation, info
+    assert ended >= size
+
+
+def test_masks_are_the_exclusion_bits_and_other_actions_decline(rich: Scenario) -> None:
+    batch = DispatchBatch(worlds_of(rich), 1)
+    batch.reset(2)
+    rng, refused = np.random.default_rng(3), 0
+    for _ in range(600):
+        world = batch.handle.worlds[0]
+        clock = world.clock[0]
+        first, last, request = int(clock["first"]), int(clock["last"]), int(clock["request"])
+        possible = (world.excluded[first:last] == 0).tolist()
+        assert batch.masks[0].tolist() == [*possible, *[0] * (batch.masks.shape[1] - 1 - len(possible)), 1]
+        action = int(rng.integers(-2, batch.masks.shape[1] + 2))
+        impossible = not 0 <= action < batch.masks.shape[1] or batch.masks[0, action] == 0
+        batch.step([action])
+        assert batch.invalid[0] == impossible
+        if batch.terminated[0]:
+            continue
+        declined = world.rows[request]["reason"] == Reason.DECLINED
+        assert declined == (impossible or action == batch.masks.shape[1] - 1)
+        refused += impossible
+    assert refused > 50
+
+
+def test_observation_tells_request_and_candidates_in_their_units() -> None:
+    made = scenario(
+        devices=[shared_device(rho=0.5)],
+        nodes=[node("edge", serving="shared"), node("cloud", cloud=True)],
+        deployments=[deploy("small", "edge"), deploy("large", "cloud")],
+        sources=[source("a", sla="gold"), source("b", sla="iron")],
+    )
+    asks = [Ask(0.0), Ask(1.0, deadline_ms=50.0, min_accuracy=0.7, size_kb=20.0, source=1), Ask(2.0, deadline_ms=1e9)]
+    work = workload_of(asks)
+    work.requests["sla"] = [0, 1, 0]
+    env = DispatchEnv(worlds_with(made, work))
+    env.reset(options={"workload_seed": 0})
+    observation, *_ = env.step(0)  # the first request goes to the edge, which then serves one
+    shown = dict(zip(env.batch.features, observation.tolist(), strict=True))
+    assert shown["deadline_ms"] == pytest.approx(0.5)
+    assert shown["min_accuracy"] == pytest.approx(0.7)
+    assert shown["size_kb"] == pytest.approx(0.2)
+    assert (shown["model model"], shown["sla gold"], shown["sla iron"]) == (1.0, 0.0, 1.0)
+    assert (shown["proc_ms 0"], shown["proc_ms 1"]) == pytest.approx((0.1, 0.2))
+    assert (shown["in_flight 0"], shown["in_flight 1"]) == pytest.approx((0.1, 0.0))
+    assert (shown["suffered 0"], shown["suffered 1"]) == pytest.approx((0.5, 0.0))  # 1.5 times as long beside the other
+    assert (shown["accuracy 0"], shown["accuracy 1"]) == pytest.approx((0.8, 0.9))
+    assert (shown["energy_mj 0"], shown["price 0"]) == pytest.approx((0.2, 10.0))  # 20 W * 10 ms; 1e-5, cut at 10
+    assert [shown[f"{name} {c}"] for name in ("cloud", "feasible") for c in (0, 1)] == [0.0, 1.0, 1.0, 1.0]
+    observation, *_ = env.step(2)
+    assert observation[0] == 10.0  # a deadline of 1e9 ms is cut
+
+
+def test_reward_is_what_ended_since_the_last_decision() -> None:
+    made = scenario(devices=[shared_device(rho=1.0)], nodes=[node(serving="shared")])
+    asks = [Ask(0.0), Ask(0.0, deadline_ms=15.0), Ask(100.0), Ask(200.0)]
+    settings = DispatchSettings(success_weight=2.0, energy_weight=0.5, degradation_weight=0.25)
+    env = DispatchEnv(worlds_with(made, workload_of(asks)), settings=settings)
+    env.reset(options={"workload_seed": 0})
+    steps = [env.step(0) for _ in asks]
+    # Two at once: 20 ms each, one of them late; they share 20 ms * 20 W = 0.4 J; each is slowed to twice its time.
+    # Then one alone, 0.2 J, known when the fourth asks; the fourth ends after the last decision.
+    parts = [[s[4][key] for key in ("succeeded", "energy_j", "degradation")] for s in steps]
+    assert parts == [
+        [0, 0, 0],
+        pytest.approx([1, 0.4, 2.0]),
+        pytest.approx([1, 0.2, 0.0]),
+        pytest.approx([1, 0.2, 0.0]),
+    ]
+    assert [s[1] for s in steps] == pytest.approx([0.0, 2.0 - 0.2 - 0.5, 2.0 - 0.1, 2.0 - 0.1])
+    assert [s[2] for s in steps] == [False, False, False, True]
+
+
+def test_components_add_up_to_the_episodes_figures(rich: Scenario) -> None:
+    batch = DispatchBatch(worlds_of(rich), 1, DispatchSettings(1.0, 0.3, 0.1))
+    batch.reset(4)
+    batch.begin(0, 3)
+    batch.observe()
+    total, rewards, rng = np.zeros(3), 0.0, np.random.default_rng(1)
+    ended = False
+    while not ended:
+        batch.actions[:] = rng.choice(np.flatnonzero(batch.masks[0]))
+        ended = batch.play() == 1
+        batch.observe()
+        total += batch.components[0]
+        rewards += batch.rewards[0]
+    world = batch.handle.worlds[0]
+    rows = world.rows[: world.clock[0]["arrived"]]
+    served = rows["outcome"] != Outcome.REJECTED
+    assert total[0] == np.count_nonzero(rows["outcome"] == Outcome.SUCCESS)
+    assert total[1] == pytest.approx(rows["energy_mj"][served].sum() / 1000.0)
+    assert rewards == batch.returns[0] == pytest.approx(total @ [1.0, -0.3, -0.1])
+    draws, requests, plan = world.draws, world.requests, build_plan(rich)
+    alone_ms = np.zeros(len(rows))
+    for i in np.flatnonzero(served):
+        for d in (rows[i]["choice"], rows[i]["second"]):
+            if d >= 0:
+                base, per_kb = plan.deployments[d]["base_ms"], plan.deployments[d]["per_kb_ms"]
+                alone_ms[i] += (base + per_kb * requests[i]["size_kb"]) * draws[i]["work"]
+    assert total[2] == pytest.approx((rows["service_ms"][served] / alone_ms[served] - 1.0).sum())
+
+
+# ---- windows: the same as the engine's own runs
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_one_policy_all_along_equals_that_policys_run(rich: Scenario, name: str) -> None:
+    env = WindowEnv(rich, settings=WindowSettings(("random", name)))
+    env.reset(options={"workload_seed": 3})
+    rewards, terminated = [], False
+    while not terminated:
+        _, reward, terminated, _, info = env.step(1)
+        rewards.append(reward)
+    (world,) = env.batch.handle.worlds
+    n = int(world.clock[0]["arrived"])
+    expected = finished(rich, 3, find(name))
+    assert seen(world._replace(rows=world.rows[:n])) == seen(expected)
+    assert info["success"] == np.mean(expected.rows["outcome"] == Outcome.SUCCESS)
+    windows = expected.windows
+    failed = windows["rejected"] + windows["late"] + windows["inaccurate"]
+    failed[-2] += failed[-1]  # the drain counts in the last step
+    assert len(rewards) == len(windows) - 1 == 20
+    assert rewards == pytest.approx(np.maximum(0.0, 1.0 - failed[:-1] / windows["arrived"][:-1]))
+
+
+def test_policies_can_change_at_every_window(rich: Scenario) -> None:
+    env = WindowEnv(rich, settings=WindowSettings(("closest", "farthest")))
+    env.reset(options={"workload_seed": 3})
+    for t in range(20):
+        env.step(t % 2)
+    rows = env.batch.handle.worlds[0].rows
+    one, other = (finished(rich, 3, find(name)).rows for name in ("closest", "farthest"))
+    assert (rows["choice"][: len(one)] != one["choice"]).any()
+    assert (rows["choice"][: len(one)] != other["choice"]).any()
+
+
+def test_windows_observation_tells_rates_clients_and_loads() -> None:
+    made = scenario(nodes=[node("edge"), node("far")], deployments=[deploy("small", "edge"), deploy("large", "far")])
+    asks = [Ask(10.0 * i) for i in range(6)]
+    env = WindowEnv(worlds_with(replace_window(made, 100.0), workload_of(asks)))
+    observation, _ = env.reset(options={"workload_seed": 0})
+    assert not observation.any()
+    observation, reward, terminated, *_ = env.step(1)  # load-balancing, in a window of 0.1 s
+    # 6 of (100 + 50) / s * 0.1 s; none rejected; no streams; of 10 and of 5 a window.
+    sent = env.batch.handle.worlds[0].dispatched[0]
+    assert observation == pytest.approx([6 / 15, 0.0, 0.0, sent[0] / 10, sent[1] / 5])
+    assert sent.sum() == 6
+    assert (reward, terminated) == (1.0, False)
+    assert env.step(1)[1] == 1.0  # nothing arrives in it
+
+
+def replace_window(made: Scenario, window_ms: float) -> Scenario:
+    return replace(made, rules=replace(made.rules, window_ms=window_ms))
+
+
+def test_failures_that_outnumber_arrivals_give_nothing_less_than_zero() -> None:
+    asks = [Ask(10.0 * i, deadline_ms=1.0, work=2.0) for i in range(9)] + [Ask(150.0)]
+    made = replace_window(scenario(duration_s=0.3), 100.0)
+    env = WindowEnv(worlds_with(made, workload_of(asks)))
+    env.reset(options={"workload_seed": 0})
+    # 20 ms each, one after another: of 9, 4 are late before 100 ms, the other 5 while 1 more arrives.
+    assert [env.step(0)[1] for _ in range(3)] == pytest.approx([1 - 4 / 9, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("duration_s", [0.3, 0.25, 0.05])
+def test_an_episode_has_as_many_steps_as_windows_begin(duration_s: float) -> None:
+    made = replace_window(scenario(duration_s=duration_s), 100.0)
+    env = WindowEnv(worlds_with(made, workload_of([Ask(10.0, work=100.0)])))
+    env.reset(options={"workload_seed": 0})
+    steps = 1
+    while not env.step(0)[2]:
+        steps += 1
+    assert steps == np.ceil(duration_s / 0.1)
+    assert env.batch.handle.worlds[0].clock[0]["finished"] == 1
+
+
+def test_window_settings_name_compiled_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = scenario()
+    with pytest.raises(UserError, match=r"unknown policy 'closes' .did you mean 'closest'"):
+        WindowEnv(made, settings=WindowSettings(("closes",)))
+    with pytest.raises(UserError, match="at least one policy"):
+        WindowEnv(made, settings=WindowSettings(()))
+    with pytest.raises(UserError, match="a batch of 0 worlds"):
+        WindowBatch(worlds_of(made), 0)
+    script = Policy("script", lambda *_: 0, "python")
+    monkeypatch.setattr(window_module, "find", lambda name: script)
+    with pytest.raises(UserError, match="policy 'script' is plain Python"):
+        WindowEnv(made, settings=WindowSettings(("script",)))
+
+
+def test_a_policy_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = rich_scenario()
+    beyond = Policy("beyond", lambda request, candidates, excluded, u: 99, package="test")
+    monkeypatch.setattr(window_module, "find", lambda name: beyond)
+    env = WindowEnv(made, settings=WindowSettings(("beyond",)))
+    env.reset(seed=1)
+    with pytest.raises(PolicyError, match="policy 'beyond' chose an impossible candidate, 99"):
+        env.step(0)
+
+
+def test_steps_out_of_order_and_out_of_range_are_told() -> None:
+    for unready in (DispatchEnv(rich_scenario()), env := WindowEnv(rich_scenario())):
+        with pytest.raises(UserError, match="reset comes before"):
+            unready.step(0)
+    env.reset(seed=1)
+    with pytest.raises(UserError, match=r"actions are 0\.\.5, not 6\.\.6"):
+        env.step(6)
+    with pytest.raises(UserError, match=r"overrides .rate=3. need a scenario's name"):
+        WindowEnv(rich_scenario(), overrides=["rate=3"])
+
+
+# ---- many at once
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vector_equals_gymnasiums_vector_of_singles(kind: str, rich: Scenario) -> None:
+    single, vector = (DispatchEnv, DispatchVectorEnv) if kind == "Dispatch" else (WindowEnv, WindowVectorEnv)
+    made = brief(rich)
+    ours = vector(num_envs=3, scenario=made)
+    theirs = SyncVectorEnv([lambda: single(made)] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    assert ours.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+    (one, info), (other, their_info) = ours.reset(seed=8), theirs.reset(seed=8)
+    theirs.action_space.seed(1)
+    ended = 0
+    for _ in range(900 if kind == "Dispatch" else 50):
+        assert one.tobytes() == other.tobytes()
+        assert one in ours.observation_space
+        assert info["action_mask"].tobytes() == their_info["action_mask"].tobytes()
+        actions = theirs.action_space.sample()
+        (one, *results, info), (other, *expected, their_info) = ours.step(actions), theirs.step(actions)
+        for result, right in zip(results, expected, strict=True):
+            assert result.dtype == right.dtype
+            assert result.tolist() == right.tolist()
+        assert ("final_obs" in info) == ("final_obs" in their_info)
+        for b in np.flatnonzero(results[1]):
+            ended += 1
+            assert info["_final_obs"][b]
+            assert info["final_obs"][b].tobytes() == their_info["final_obs"][b].tobytes()
+            assert info["final_info"]["success"][b] == their_info["final_info"]["success"][b]
+    assert ended >= 3
+
+
+def test_vector_goes_on_with_the_next_episodes_unless_seeded() -> None:
+    envs = WindowVectorEnv(num_envs=2, scenario=rich_scenario())
+    envs.reset(seed=[4, 4])
+    first, _, _, _, _ = envs.step([0, 0])
+    assert first[0].tobytes() == first[1].tobytes()  # the same seed, the same workload
+    envs.reset()
+    assert envs.step([0, 0])[0].tobytes() != first.tobytes()
+    envs.reset(seed=[4, 4])
+    assert envs.step([0, 0])[0].tobytes() == first.tobytes()
+    with pytest.raises(UserError, match="options workload_seed"):
+        envs.reset(options={"workload_seed": 1})
+
+
+def test_returns_and_lengths_of_ended_episodes_are_kept() -> None:
+    batch = WindowBatch(worlds_of(rich_scenario()), 2)
+    batch.reset(6)
+    total = np.zeros(2)
+    for _ in range(20):
+        batch.step([0, 1])
+        total += batch.rewards
+    assert batch.terminated.all()
+    assert batch.final_returns.tolist() == total.tolist()
+    assert batch.final_lengths.tolist() == [20, 20]
+    assert batch.lengths.tolist() == [0, 0]
+    assert batch.episodes.tolist() == [2, 2]
+
+
+# ---- away from home
+
+
+def test_saved_worlds_are_the_same_worlds(tmp_path: Path, rich: Scenario) -> None:
+    path = tmp_path / "world.npz"
+    save_worlds(path, rich, [3, 4])
+    saved = load_worlds(path)
+    drawn = worlds_of(rich)
+    assert (saved.name, saved.models, saved.nodes, saved.sla_classes) == ("test", ("model",), drawn.nodes, ("s",))
+    for seed in (3, 4):
+        one, other = saved.draw(seed), make_workload(rich, seed)
+        for name in ("requests", "draws", "streams"):
+            a, b = getattr(one, name), getattr(other, name)
+            assert a.dtype == b.dtype
+            assert a.tolist() == b.tolist()
+    envs = [DispatchEnv(path), DispatchEnv(rich)]
+    for env in envs:
+        env.reset(options={"workload_seed": 4})
+    for _ in range(200):
+        (one, *rest, _), (other, *expected, _) = (env.step(0) for env in envs)
+        assert one.tobytes() == other.tobytes()
+        assert rest == expected
+    assert {saved.draw(workload_seed(s, k)).seed for s in range(3) for k in range(3)} == {3, 4}
+
+
+def test_files_that_are_no_worlds_are_told(tmp_path: Path) -> None:
+    for path, content in ((tmp_path / "a.npz", b"no"), (tmp_path / "b.npz", None)):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(UserError, match="no file of worlds"):
+            load_worlds(path)
+    np.savez(tmp_path / "c.npz", about=np.array('{"format": 99}'))
+    with pytest.raises(UserError, match="worlds of format 99, this version reads 1"):
+        load_worlds(tmp_path / "c.npz")
+    with pytest.raises(UserError, match="at least one seed"):
+        save_worlds(tmp_path / "d.npz", scenario(), [])
+
+
+AWAY = """
+import sys
+for name in ("gymnasium", "pydantic", "yaml", "scipy", "rich", "pyarrow"):
+    sys.modules[name] = None
+from fairlead.sim.gym.dispatch import DispatchBatch
+from fairlead.sim.gym.window import WindowBatch
+from fairlead.sim.gym.worlds import load_worlds
+worlds = load_worlds(sys.argv[1])
+for batch in (DispatchBatch(worlds, 2), WindowBatch(worlds, 2)):
+    batch.reset(0)
+    for _ in range(25):
+        batch.step([0, 0])
+    print(batch.lengths.tolist())
+"""
+
+
+def test_batches_run_on_numpy_and_numba_alone(tmp_path: Path) -> None:
+    save_worlds(tmp_path / "world.npz", rich_scenario(), [3])
+    command = [sys.executable, "-c", AWAY, str(tmp_path / "world.npz")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["[25, 25]", "[5, 5]"], done.stderr
+
+
+# ---- docs
+
+
+@pytest.mark.parametrize("module", ["dispatch", "window", "envs"])
+def test_doctests(module: str) -> None:
+    result = doctest.testmod(import_module(f"fairlead.sim.gym.{module}"))
+    assert result.attempted > 3
+    assert result.failed == 0
+
+
+def test_every_snippet_of_the_guide_runs_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = Path(__file__).parent.parent / "docs/guides/gym.md"
+    snippets = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    assert len(snippets) >= 4
+    monkeypatch.chdir(tmp_path)
+    for code in snippets:
+        exec(compile(code, str(guide), "exec"), {})
+
+
+@pytest.mark.parametrize("name", ["ecsrl", "full-edge"])
+def test_docstring_places_features_where_they_are(name: str) -> None:
+    worlds = worlds_of(load(name))
+    features, models, classes = DispatchBatch(worlds, 1).features, len(worlds.models), len(worlds.sla_classes)
+    head, slots = 4 + models + classes, (len(DispatchBatch(worlds, 1).features) - 4 - models - classes) // 16
+    assert features[:4] == ("deadline_ms", "min_accuracy", "size_kb", "rate_qps")
+    assert features[4] == f"model {worlds.models[0]}"
+    assert features[4 + models] == f"sla {worlds.sla_classes[0]}"
+    for c in (0, slots - 1):
+        at = head + 15 * c
+        names = {0: "feasible", 1: "net_ms", 5: "service_rate", 8: "suffered", 11: "energy_mj", 14: "in_flight"}
+        assert {i: features[at + i] for i in names} == {i: f"{n} {c}" for i, n in names.items()}
+        assert features[head + 15 * slots + c] == f"cloud {c}"
