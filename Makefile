@@ -14,7 +14,7 @@ help:
 	@echo "make docs    build the docs site into site/"
 	@echo "make lock    lock the versions anew"
 
-# The environments: .core is what a user gets, .dev adds what tests and checks need.
+# The environments: .core is what a user gets, with reports and the gym; .dev adds what tests and checks need.
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11+ is needed, this is %d.%d; set PYTHON=..." % v[:2])'
 	$(PYTHON) -m venv $(VENV)
@@ -33,8 +33,8 @@ $(VENV)/.dev: $(VENV)/.core requirements/dev.txt
 
 up: $(VENV)/.core
 	@echo "Comparing the policies on full-edge (the first run compiles the engine, about a minute) ..."
-	@$(BIN)/fairlead compare full-edge --seeds 5
-	@echo "More: $(BIN)/fairlead --help"
+	@$(BIN)/fairlead compare full-edge --seeds 5 --report fairlead-report.html
+	@echo "Open fairlead-report.html in a browser. More: $(BIN)/fairlead --help"
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
@@ -60,7 +60,7 @@ docs: $(VENV)/.dev
 lock: $(VENV)/.made
 	cd requirements && for name in uv build; do \
 	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header $$name.in -o $$name.txt; done
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements/core.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra report --extra gym pyproject.toml -o requirements/core.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev -c requirements/core.txt pyproject.toml -o requirements/dev.txt
 
 clean:

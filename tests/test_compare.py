@@ -23,6 +23,7 @@ from fairlead.experiments.workers import local
 from fairlead.measure.files import check_writable, write_whole
 from fairlead.measure.statistics import estimate, jain, paired_difference
 from fairlead.policies.interface import find, registry
+from fairlead.policies.jit import compiled_before
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.host import simulate
 
@@ -149,6 +150,11 @@ def test_results_come_together_in_the_order_of_the_question_whoever_is_first() -
 def test_wrong_input_that_shows_only_in_the_run_is_the_users_error() -> None:
     with pytest.raises(UserError, match="no request arrived"):
         compare(scenarios("ecsrl", overrides=["duration_s=0.001", "rate=0.001"]), POLICIES, range(2))
+
+
+def test_what_was_run_is_known_to_be_compiled(result: Comparison) -> None:
+    assert result.runs
+    assert compiled_before()
 
 
 def test_with_one_seed_there_is_no_interval() -> None:

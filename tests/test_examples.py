@@ -25,6 +25,7 @@ EXAMPLES = {
         "python main.py",
         [r"nano +1\d\d\d +1\d\d\d ", r"retail: [5-9]\d\d requests saved, 0 lost"],
     ),
+    "05-gym": ("python main.py", [r"28000 requests a minute: all accepted +\d\.\d%, .* turned away +5\d\.\d%"]),
 }
 
 

@@ -44,7 +44,7 @@ def code_hash(*rooms: str) -> str:
 
 def compiled_before() -> bool:
     """Whether the engine is in the cache; if not, the next run compiles it."""
-    return any(Path(_config.CACHE_DIR).glob("*/engine.advance-*.nbi"))
+    return any(Path(_config.CACHE_DIR).glob("*/handle._advance_worlds-*.nbi"))
 
 
 def _cache_dir() -> Path:
