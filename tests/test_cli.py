@@ -211,7 +211,7 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
     for cached, words in ((True, "sweeping"), (False, "compiling the engine (first run, about a minute)")):
         monkeypatch.setattr(jit._config, "CACHE_DIR", str(tmp_path))
         (tmp_path / "serving_1").mkdir(exist_ok=True)
-        index = tmp_path / "serving_1" / "engine.advance-1.py311.nbi"
+        index = tmp_path / "serving_1" / "handle._advance_worlds-1.py311.nbi"
         index.touch() if cached else index.unlink()
         bar = Progress(disable=True)
         tell = ProgressTeller(bar, question, Path("kept.jsonl"))
