@@ -130,7 +130,7 @@ def test_equals_brute_force_where_the_relaxation_is_tight(number: int) -> None:
     n, nodes = int(rng.integers(4, 9)), int(rng.integers(1, 4))
     delays, works = (10.0 * rng.integers(0, 3, nodes)).tolist(), [10.0] * nodes
     plan = edge_of(delays, works)
-    deadline_ms = 10.0 * float(rng.integers(2, 6)) + 10.0 * min(delays)
+    deadline_ms = 10.0 * float(rng.integers(2, 6)) + 2 * min(delays)
     times = np.sort(10.0 * rng.integers(0, 4, n))
     drawn = workload_of([Ask(float(t), deadline_ms=deadline_ms) for t in times])
     assert bound(plan, drawn) == fifo_optimum(*windows(plan, drawn, delays, works))
@@ -277,6 +277,16 @@ def test_an_answer_that_waits_for_its_link() -> None:
     made = scenario(changes=cut)
     assert reached_and_bounded(made, [Ask(0.0, deadline_ms=31.0)]) == (1, 1)
     assert reached_and_bounded(made, [Ask(0.0, deadline_ms=29.0)]) == (0, 0)
+
+
+def test_an_answer_a_hair_before_its_link_changes() -> None:
+    """The second request makes the first one's end be computed anew, a rounding error earlier: before the outage."""
+    cut = (link_change(to="edge", at_s=0.005199999999999999, up=False), link_change(to="edge", at_s=100.0, up=True))
+    made = scenario(
+        devices=[shared_device(rho=0.0)], nodes=[node(serving="shared")], variants=[variant(ms=5.2)], changes=cut,
+        duration_s=200.0,
+    )  # fmt: skip
+    assert reached_and_bounded(made, [Ask(0.0, deadline_ms=10.2), Ask(1.1, deadline_ms=1.0)]) == (1, 1)
 
 
 def test_requests_that_share_a_batch() -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.cli.main import main
+
 FAIRLEAD = [sys.executable, "-m", "fairlead"]
 
 
@@ -28,7 +30,7 @@ WRONG = [
     (["compare", "full-edge", "full-edge"], "two scenarios are called 'full-edge'"),
     (["compare", "full-edge", "--policies", "closst"], "unknown policy 'closst' (did you mean 'closest'?)"),
     (["compare", "full-edge", "--policies", ","], "--policies: names are missing"),
-    (["compare", "full-edge", "--seeds", "0"], "--seeds 0: at least 1 is needed"),
+    (["compare", "full-edge", "--seeds", "0"], "--seeds 0: 1 to 1,000,000 are possible"),
     (["compare", "full-edge", "--seeds", "many"], "invalid int value: 'many'"),
     (["compare", "full-edge", "--jobs", "0"], "--jobs 0: at least 1 is needed"),
     (["compare", "full-edge", "--sets", "rate=1"], "unrecognized arguments: --sets rate=1"),
@@ -204,7 +206,7 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
 ) -> None:
     from rich.progress import Progress
 
-    from fairlead.cli.asking import ProgressTeller
+    from fairlead.cli.experiment import ProgressTeller
     from fairlead.policies import jit
 
     question = argparse.Namespace(command="sweep", ray=None)
@@ -248,3 +250,39 @@ def test_a_killed_worker_costs_no_finished_run(tmp_path: Path) -> None:
     os.kill(workers_of(process)[0], signal.SIGKILL)
     why = "a worker process was killed (out of memory? try fewer --jobs)"
     assert 3 <= kept(process, tmp_path / "out.json", 1, why) < SEEDS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["compare", "ecsrl", "--json", "a", "--report", "a"], "--json and --report need a file each"),
+        (["compare", "ecsrl", "--report", "b", "--checkpoint", "b"], "--report and --checkpoint need a file each"),
+        (["compare", "ecsrl", "--report", ""], "--report: a name is missing"),
+        (["compare", "ecsrl", "--seeds", "99999999999999999999"], "--seeds"),
+        (["compare", "ecsrl", "--plots", "taken/plots"], "taken/plots: can't make this folder"),
+        (["report", "taken", "-o", "taken"], "the result and -o need a file each"),
+        (["sweep", "ecsrl", "--param", "rate", "--values", "nan:1:1"], "expected start:stop:step"),
+        (["sweep", "ecsrl", "--param", "rate", "--values", "1:2:1e-999"], "more than 1000 values"),
+        (["sweep", "ecsrl", "--param", "rate", "--values", "2024-01-01"], "expected numbers, words or lists"),
+    ],
+)
+def test_what_would_destroy_or_can_not_be_is_refused_before_any_work(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("{}")
+    assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert (tmp_path / "taken").read_text() == "{}"
+    assert [p.name for p in tmp_path.iterdir()] == ["taken"]
+
+
+def test_a_full_disk_behind_standard_output_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*FAIRLEAD, "scenarios"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "fairlead: No space left on device\n")

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import stats
 
+from builders import deploy, node, scenario, source
+from fairlead.cli.tables import show
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments import workers
+from fairlead.experiments import identity, workers
+from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.compare import Comparison, compare
-from fairlead.experiments.piece import PieceResult
+from fairlead.experiments.piece import Piece, PieceResult
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.workers import local
 from fairlead.measure.files import check_writable, write_whole
@@ -274,3 +279,43 @@ def test_no_policy_is_best_throughout_shifting() -> None:
             leads[k].append(good["load-balancing"][k] - good["farthest"][k])
     assert estimate(leads[1]).high < 0
     assert estimate(leads[3]).low > 0
+
+
+def test_names_are_kept_as_they_are_and_brackets_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    odd = scenario(
+        nodes=[node("edge"), node("edge_")],
+        deployments=[deploy(on="edge"), deploy(on="edge_")],
+        sources=[source(tenant="x[/y]", sla="[bold]")],
+        rate_per_min=6000.0,
+    )
+    result = compare({"test_": odd}, ("closest",), [0, 1])
+    document = as_document(result, [])
+    assert list(document["scenarios"]) == ["test_"]
+    body = document["scenarios"]["test_"]
+    assert list(body["definition"]["nodes"]) == ["edge", "edge_"]
+    assert "from" in body["definition"]["links"][0]
+    assert {"utilisation_edge", "utilisation_edge_"} <= set(body["policies"]["closest"]["figures"])
+    show(Console(width=200), result, ["test_"], [])
+    assert "x[/y]" in (told := capsys.readouterr().out)
+    assert "sla [bold]" in told
+
+
+def test_when_results_can_not_be_kept_no_worker_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Checkpoint, key: str, result: PieceResult) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Checkpoint, "add", full)
+    jobs = partial(local, jobs=2)
+    result = compare(scenarios("ecsrl"), ("closest",), range(20), jobs, tmp_path / "kept.jsonl", bounded=False)
+    assert "No space left" in result.interrupted
+    assert result.done_seeds("ecsrl") == [0]
+    assert multiprocessing.active_children() == []
+
+
+def test_what_a_result_depends_on_includes_python_and_the_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    piece = Piece("ecsrl", load("ecsrl"), 0, ("closest",))
+    here = identity.ingredients(piece)
+    assert {"python", "arithmetic", "numpy", "code", "policy closest"} <= set(here)
+    assert identity.difference(here) == ""
+    other = identity.difference(here | {"arithmetic": "of another processor"})
+    assert other.startswith("arithmetic is ")

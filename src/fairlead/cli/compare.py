@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from fairlead.cli.asking import answer, check
+from fairlead.cli.experiment import answer, check_options
 from fairlead.cli.sweep_tables import show_sweep
 from fairlead.cli.tables import show
 from fairlead.domain.errors import UserError
@@ -16,7 +16,7 @@ from fairlead.scenarios.loader import load
 
 def run_compare(args: argparse.Namespace) -> int:
     """Run `fairlead compare`."""
-    check(args)
+    check_options(args)
     scenarios = [load(name, args.overrides) for name in args.scenarios]
     names = [s.name for s in scenarios]
     if len(set(names)) != len(names):
@@ -31,7 +31,7 @@ def run_compare(args: argparse.Namespace) -> int:
 
 def run_sweep(args: argparse.Namespace) -> int:
     """Run `fairlead sweep`."""
-    check(args)
+    check_options(args)
     sweep = read_sweep(args.param, args.values)
     scenarios = points(sweep, args.scenario, args.overrides)
     name = re.sub(r"[^\w.-]", "-", f"fairlead-sweep-{next(iter(scenarios.values())).name}-{args.param}.jsonl")

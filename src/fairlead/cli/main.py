@@ -143,33 +143,56 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
     parser.add_argument("--no-bound", action="store_true", help="leave out the upper bound, which takes its time")
 
 
+def _compare(args: argparse.Namespace) -> int:
+    from fairlead.cli.compare import run_compare
+
+    return run_compare(args)
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    from fairlead.cli.compare import run_sweep
+
+    return run_sweep(args)
+
+
+def _report(args: argparse.Namespace) -> int:
+    from fairlead.cli.report import run_report
+
+    return run_report(args.result, args.output, args.plots)
+
+
+def _scenarios(args: argparse.Namespace) -> int:
+    from fairlead.cli import catalog
+
+    return catalog.scenarios()
+
+
+def _policies(args: argparse.Namespace) -> int:
+    from fairlead.cli import catalog
+
+    return catalog.policies()
+
+
+def _show(args: argparse.Namespace) -> int:
+    from fairlead.cli import catalog
+
+    return catalog.show(args.scenario, args.overrides)
+
+
+_RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "scenarios": _scenarios, "policies": _policies,
+        "show": _show}  # fmt: skip
+
+
 def _run(arguments: list[str]) -> int:
     parser = _parser()
-    known = ["compare", "sweep", "report", "scenarios", "policies", "show"]
     command = next((a for a in arguments if not a.startswith("-")), None)
-    if command is not None and command not in known:
-        raise UserError(f"unknown command {command!r}{nearest(command, known)}")
+    if command is not None and command not in _RUN:
+        raise UserError(f"unknown command {command!r}{nearest(command, _RUN)}")
     args = parser.parse_args(arguments)
     if args.command is None:
         parser.print_help()
         return 0
-    if args.command == "compare":
-        from fairlead.cli.compare import run_compare
-
-        return run_compare(args)
-    if args.command == "sweep":
-        from fairlead.cli.compare import run_sweep
-
-        return run_sweep(args)
-    if args.command == "report":
-        from fairlead.cli.report import run_report
-
-        return run_report(args.result, args.output, args.plots)
-    from fairlead.cli import catalog
-
-    if args.command == "show":
-        return catalog.show(args.scenario, args.overrides)
-    return catalog.scenarios() if args.command == "scenarios" else catalog.policies()
+    return _RUN[args.command](args)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -188,3 +211,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # of standard output, such as a full disk: files have their own words
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"fairlead: {error.strerror or error}", file=sys.stderr)
+        return 1

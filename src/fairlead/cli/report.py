@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fairlead.measure.files import check_writable
+from fairlead.measure.files import check_different, check_folder, check_writable
 from fairlead.measure.report.document import read
 from fairlead.measure.report.page import write_report
 from fairlead.measure.report.static import converter, write_plots
@@ -15,6 +15,9 @@ def run_report(result: str, output: str | None, plots: str | None) -> int:
     """Run the command."""
     path = Path(output) if output else Path(result).with_suffix(".html")
     check_writable(path)
+    check_different({"the result": result, "-o": path})
+    if plots:
+        check_folder(Path(plots))
     converter()
     document = read(Path(result))
     write_report(document, path)

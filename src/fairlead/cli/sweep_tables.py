@@ -41,19 +41,19 @@ def _seeds(result: Comparison, labels: list[str]) -> str:
 
 
 def _grid(result: Comparison, labels: list[str], figure: str) -> Grid:
-    return {label: {p: result.estimates(label, p)[figure] for p in result.ranking(label)} for label in labels}
+    return {label: {p: estimate(result.values(label, p, figure)) for p in result.ranking(label)} for label in labels}
 
 
 def _success(out: Console, result: Comparison, grid: Grid, policies: list[str]) -> None:
     """With the best of each point marked, and the bound that no policy can pass."""
-    rows, columns = policies, {}
+    columns: Columns = {}
     bounds = {label: result.bound_values(label) for label in grid}
+    rows = [*policies, "upper bound"] if any(bounds.values()) else policies
     for label, cells in grid.items():
         best = result.ranking(label)[0]
         columns[label] = [f"{'* ' if p == best else ''}{percent(cells[p])}" for p in policies]
         if any(bounds.values()):
             columns[label].append(percent(estimate(bounds[label])))
-            rows = [*policies, "upper bound"]
     out.print("[bold]success[/bold] (* the best there)")
     _across(out, {"policy": rows}, columns)
 

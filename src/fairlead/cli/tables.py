@@ -82,7 +82,7 @@ def table(columns: Columns) -> Table:
     """The columns as a table whose first row stands out."""
     made = Table(header_style="bold")
     for i, heading in enumerate(columns):
-        made.add_column(heading, justify="right" if i else "left", no_wrap=True)
+        made.add_column(escape(heading), justify="right" if i else "left", no_wrap=True)
     for i, row in enumerate(zip(*columns.values(), strict=True)):
         made.add_row(*map(escape, row), style="" if i else "bold")
     return made

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Container
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from fairlead.experiments.piece import PieceResult
 
 _HEADER = b'{"fairlead": "checkpoint"}\n'  # so that no other file is taken for one, and written to
 
+_OTHER = "--checkpoint FILE takes another, none goes without"
+
 
 class Checkpoint:
     """An open checkpoint; use it in a `with`."""
@@ -26,16 +29,18 @@ class Checkpoint:
         self.path = path
         self._nothing_in_it = not path.exists()
         if path.exists() and not path.is_file():
-            raise UserError(f"{path}: can't keep the checkpoint there: not a file")
+            raise UserError(f"{path}: can't keep the checkpoint there: not a file ({_OTHER})")
         try:
             self._file = path.open("a+b")
         except OSError as error:
-            raise UserError(f"{path}: can't keep the checkpoint there: {error.strerror}") from error
+            raise UserError(f"{path}: can't keep the checkpoint there: {error.strerror} ({_OTHER})") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._file.close()
-            raise UserError(f"{path}: another fairlead is at work on this checkpoint (--checkpoint FILE)") from error
+            if not isinstance(error, BlockingIOError):  # a file system without locks
+                raise UserError(f"{path}: can't lock the checkpoint: {error.strerror} ({_OTHER})") from error
+            raise UserError(f"{path}: another fairlead is at work on this checkpoint ({_OTHER})") from error
         self._mend()
 
     def __enter__(self) -> Checkpoint:
@@ -61,10 +66,11 @@ class Checkpoint:
         return found
 
     def add(self, key: str, result: PieceResult) -> None:
-        """Append a result; it is with the operating system when this returns, so it outlives the process."""
+        """Append a result; it is on the disk when this returns, so it outlives the process and the power."""
         self._nothing_in_it = False
         self._file.write(json.dumps({"key": key} | vars(result)).encode() + b"\n")
         self._file.flush()
+        os.fsync(self._file.fileno())
 
     def _mend(self) -> None:
         """Cut off what a kill left of the last line."""

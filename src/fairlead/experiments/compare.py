@@ -7,7 +7,7 @@ in the order of the question, so that they never depend on how many workers ther
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,13 +106,14 @@ def compare(
             result.add(piece)
         progress(done := len(before), len(pieces))
         left = [p for p in pieces if key_of.get((p.label, p.seed)) not in before]
-        results = workers(left) if left else iter(())
+        running = closing(workers(left)) if left else nullcontext(())
         try:
-            for piece in results:
-                result.add(piece)
-                if kept:
-                    kept.add(key_of[piece.label, piece.seed], piece)
-                progress(done := done + 1, len(pieces))
+            with running as results:
+                for piece in results:
+                    result.add(piece)
+                    if kept:
+                        kept.add(key_of[piece.label, piece.seed], piece)
+                    progress(done := done + 1, len(pieces))
         except KeyboardInterrupt:
             result.interrupted = "interrupted"
         except WorkersLost as error:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+
+import numpy as np
 
 from fairlead import __version__
 from fairlead.domain.errors import UserError
@@ -23,14 +27,14 @@ from fairlead.policies.jit import code_hash
 
 Ingredients = dict[str, str]  # name -> version or hash
 
-_LIBRARIES = ("numba", "numpy", "scipy")
+LIBRARIES = ("numba", "numpy", "scipy")
 _ROOMS = ("domain", "experiments", "measure", "policies", "scenarios", "sim")
 
 
 def ingredients(piece: Piece) -> Ingredients:
     """Everything but the scenario and the seed."""
     traces = (source.arrivals.file for source in piece.scenario.workload.sources.values())
-    names = ["fairlead", *_LIBRARIES, "code", *(f"policy {name}" for name in piece.policies)]
+    names = ["fairlead", "python", *LIBRARIES, "code", "arithmetic", *(f"policy {name}" for name in piece.policies)]
     return {name: _here(name) for name in [*names, *(f"trace {file}" for file in traces if file)]}
 
 
@@ -68,7 +72,20 @@ def _here(name: str) -> str:
 def _fixed(kind: str) -> str:
     if kind == "code":
         return code_hash(*_ROOMS)
+    if kind == "arithmetic":
+        return _arithmetic()
+    if kind == "python":
+        return platform.python_version()
     return __version__ if kind == "fairlead" else metadata.version(kind)
+
+
+def _arithmetic() -> str:
+    """Logarithms and the like differ in their last digits between processors and C libraries: what they are here."""
+    x = np.linspace(1e-3, 50.0, 20_001)
+    digest = hashlib.sha256()
+    for values in (np.log(x), np.exp(x), np.sin(x), np.array([math.exp(v) + math.log(v) for v in x[::10]])):
+        digest.update(values.tobytes())
+    return digest.hexdigest()[:12]
 
 
 @cache

@@ -20,10 +20,10 @@ from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, one_line
 from fairlead.experiments.identity import Ingredients, ingredients
 from fairlead.experiments.piece import Piece, PieceResult
-from fairlead.experiments.workers import WorkersLost, deaf_children, end_with_parent, noted_interrupts
+from fairlead.experiments.workers import Results, WorkersLost, deaf_children, end_with_parent, noted_interrupts
 
 _ADDRESS = re.compile(r"auto|(?:ray://)?\[?(?P<host>[^\s/]+?)\]?:(?P<port>\d{1,5})")
 _AHEAD = 2  # pieces submitted beyond the cluster's CPUs, so that none waits for the next
@@ -31,7 +31,7 @@ _RETRIES = 3  # of a piece whose worker or node died
 _PATIENCE_S = 20  # for a cluster's head that does not answer
 
 
-def on_ray(pieces: Sequence[Piece], address: str) -> Iterator[PieceResult]:
+def on_ray(pieces: Sequence[Piece], address: str) -> Results:
     """Connect to the cluster at `address` (host:port, `auto` or ray://host:port) and run the pieces there."""
     _check(address)
     wanted = {label: ingredients(piece) for label, piece in {p.label: p for p in pieces}.items()}
@@ -51,7 +51,7 @@ def on_ray(pieces: Sequence[Piece], address: str) -> Iterator[PieceResult]:
     return _results(driver, ours, address)
 
 
-def _results(driver: Any, pipe: Connection, address: str) -> Iterator[PieceResult]:
+def _results(driver: Any, pipe: Connection, address: str) -> Results:
     told = False
     try:
         with noted_interrupts() as interrupted:
@@ -124,7 +124,10 @@ def _drive(pipe: Connection, pieces: Sequence[Piece], wanted: dict[str, Ingredie
             pipe.send(_result(ray, reference))
         pipe.send(None)
     except Exception as error:
-        pipe.send(error)
+        try:
+            pipe.send(error)
+        except Exception:  # it can't travel, its words can
+            pipe.send(WorkersLost(one_line(error)))
 
 
 def _finished(

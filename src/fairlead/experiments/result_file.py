@@ -15,6 +15,7 @@ from typing import Any
 from fairlead import __version__
 from fairlead.experiments.compare import Comparison
 from fairlead.experiments.detail import LATENCY_MS, changes, time_edges_s, together
+from fairlead.experiments.identity import LIBRARIES
 from fairlead.experiments.sweep import Sweep
 from fairlead.measure.statistics import Estimate, estimate
 from fairlead.policies.interface import find
@@ -54,7 +55,7 @@ def as_json(value: Any, indent: str = "") -> str:
 
 
 def _versions() -> dict[str, str]:
-    return {"python": platform.python_version()} | {p: metadata.version(p) for p in ("numba", "numpy", "scipy")}
+    return {"python": platform.python_version()} | {p: metadata.version(p) for p in LIBRARIES}
 
 
 def _identity(name: str) -> dict[str, str]:
@@ -84,8 +85,12 @@ def _scenario(result: Comparison, label: str) -> dict[str, Any]:
             }
             for policy in ranking
         },
-        "definition": asdict(scenario),
+        "definition": asdict(scenario, dict_factory=_fields),
     }
+
+
+def _fields(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {"from" if k == "from_" else k: v for k, v in items}  # as in scenario files
 
 
 def _bound(by_seed: list[float]) -> dict[str, Any] | None:
@@ -101,7 +106,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, dict):
-        return {k.rstrip("_"): _plain(v) for k, v in value.items()}  # `from_` is `from` in files
+        return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     return value

@@ -40,7 +40,10 @@ def read_sweep(param: str, text: str) -> Sweep:
     span = _RANGE.fullmatch(text)
     values = _range(text, *span.groups()) if span else _list(text)
     sweep = Sweep(param, tuple(_tidy(value) for value in values))
-    settings = sweep.settings()
+    try:
+        settings = sweep.settings()
+    except TypeError:  # YAML knows dates and more
+        raise UserError(f"--values {text}: expected numbers, words or lists of them") from None
     if twice := [s for s in settings if settings.count(s) > 1]:
         raise UserError(f"--values {text}: {twice[0]} is there twice")
     return sweep
@@ -68,10 +71,10 @@ def _range(text: str, *ends: str) -> list[float]:
     try:
         start, stop, step = (Decimal(end) for end in ends)  # decimal: 0.1:0.3:0.1 ends in 0.3
         steps = int((stop - start) / step)
-    except ArithmeticError:
+    except (ArithmeticError, ValueError):
         raise UserError(f"--values {text}: expected start:stop:step, numbers with a step not 0 (20:120:20)") from None
     if not 0 <= steps < _MOST_VALUES:
-        raise UserError(f"--values {text}: {max(0, steps + 1)} values; 1 to {_MOST_VALUES} are possible")
+        raise UserError(f"--values {text}: {'no' if steps < 0 else 'more than ' + str(_MOST_VALUES)} values")
     return [float(start + i * step) for i in range(steps + 1)]
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -21,7 +20,8 @@ from types import FrameType
 
 from fairlead.experiments.piece import Piece, PieceResult, run_piece
 
-Workers = Callable[[Sequence[Piece]], Iterator[PieceResult]]
+Results = Generator[PieceResult, None, None]  # as they finish; closed when nobody takes them any more
+Workers = Callable[[Sequence[Piece]], Results]
 
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -30,7 +30,7 @@ class WorkersLost(Exception):
     """Workers died and the rest can't be run; its text says so to the user."""
 
 
-def local(pieces: Sequence[Piece], jobs: int = 1) -> Iterator[PieceResult]:
+def local(pieces: Sequence[Piece], jobs: int = 1) -> Results:
     """Run the pieces on `jobs` processes of this machine."""
     with noted_interrupts() as interrupted:
         for piece in pieces if jobs <= 1 else pieces[:1]:  # the first here: what it compiles is then in the cache
@@ -41,7 +41,7 @@ def local(pieces: Sequence[Piece], jobs: int = 1) -> Iterator[PieceResult]:
             yield from _pooled(pieces[1:], jobs, interrupted)
 
 
-def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) -> Iterator[PieceResult]:
+def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) -> Results:
     """The same on a pool of processes, a few pieces ahead of them."""
     left, context = iter(pieces), multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=context, initializer=end_with_parent) as pool:
@@ -53,15 +53,16 @@ def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) ->
                 if interrupted.is_set():
                     waiting = {f for f in waiting if not f.cancel()}
                 else:
-                    waiting |= {pool.submit(run_piece, p) for p in islice(left, len(done))}
-                for future in done:
+                    with deaf_children():  # the pool starts them when it needs them
+                        waiting |= {pool.submit(run_piece, p) for p in islice(left, len(done))}
+                for future in sorted(done, key=lambda f: f.exception() is not None):  # what is good first
                     yield future.result()
-        except (KeyboardInterrupt, BrokenProcessPool) as error:
-            # The second Ctrl-C: what is under way is dropped. Or a worker has died: the others may wait for a lock that
-            # it held, and are deaf to the pool's own SIGTERM.
+        except (KeyboardInterrupt, GeneratorExit, BrokenProcessPool) as error:
+            # The second Ctrl-C, or nobody takes results any more: what is under way is dropped. Or a worker has died:
+            # the others may wait for a lock that it held, and are deaf to the pool's own SIGTERM.
             for worker in multiprocessing.active_children():
                 worker.kill()
-            if isinstance(error, KeyboardInterrupt):
+            if not isinstance(error, BrokenProcessPool):
                 raise
             raise WorkersLost("a worker process was killed (out of memory? try fewer --jobs)") from None
     if interrupted.is_set():
@@ -92,7 +93,7 @@ def noted_interrupts() -> Iterator[threading.Event]:
     def note(number: int, frame: FrameType | None) -> None:
         noted.set()
         signal.signal(signal.SIGINT, before[signal.SIGINT])
-        print("\nfinishing what is under way; Ctrl-C again drops it", file=sys.stderr)
+        os.write(2, b"\nfinishing what is under way; Ctrl-C again drops it\n")  # print may be amid a line of its own
 
     for number in _STOPS:
         signal.signal(number, note)

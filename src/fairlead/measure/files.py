@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from fairlead.domain.errors import UserError
@@ -19,6 +20,27 @@ def check_writable(path: Path) -> None:
         raise UserError(f"{path}: no permission to write there")
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a folder for output that can't be made or written to, before any work is done. It is made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: can't make this folder: {error.strerror}") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"{path}: no permission to write there")
+
+
+def check_different(files: Mapping[str, str | Path | None]) -> None:
+    """Refuse two files that are the same one: option -> its file, if it has one."""
+    found: dict[Path, str] = {}
+    for option, file in files.items():
+        path = None if file in (None, "-") else Path(str(file)).resolve()
+        if path in found:
+            raise UserError(f"{file}: {found[path]} and {option} need a file each")
+        if path is not None:
+            found[path] = option
+
+
 def _replaceable(path: Path) -> bool:
     return path.is_file() or not path.exists()  # not so: a terminal, a pipe, /dev/null
 
@@ -30,7 +52,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         if _replaceable(path):
-            temporary.write_bytes(data)
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(temporary, path)
         else:
             path.write_bytes(data)

@@ -86,7 +86,8 @@ class _Search:
                 mean += prices / (iterations - (iterations + 1) // 2)
         if self._evaluate(every, mean, per_ms, used) < best:  # the function is convex: the middle of a zigzag is lower
             self.prices = mean
-        return math.floor(self._evaluate(1, self.prices, per_ms, used) + 1e-6)
+        rounding = 1e-6 + 1e-9 * requests  # of the sum, and then some
+        return math.floor(self._evaluate(1, self.prices, per_ms, used) + rounding)
 
     def _evaluate(self, every: int, prices: Any, per_ms: float, used: Any) -> float:
         sums = np.empty((prices.shape[0], prices.shape[1] + 1))

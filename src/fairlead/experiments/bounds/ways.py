@@ -15,7 +15,7 @@ from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
 from fairlead.sim.serving.layout import Plan
 from fairlead.sim.serving.workload import Workload
 
-SLACK_MS: Final = 1e-6  # windows are this much longer, so that rounding never cuts off what the engine could do
+SLACK_MS: Final = 1e-6  # all is possible this much earlier and later, so that rounding cuts off nothing
 
 #: One way to succeed: `work_ms` of one server of a station within release..due.
 WAY: Final = np.dtype(
@@ -38,6 +38,9 @@ class Ways(NamedTuple):
     second: Any  # WAY: second inferences, see `then`
 
 
+_CHUNK: Final = 50_000  # requests at a time: there is room for the most ways that they could have
+
+
 class Links(NamedTuple):
     """Each link's states in turn: those of (row, node) are `state[first[row, node] : first[row, node + 1]]`."""
 
@@ -52,13 +55,22 @@ def ways_of(plan: Plan, workload: Workload) -> Ways:
     links = _timeline(plan)
     bindable = np.zeros((max(1, len(workload.streams)), len(plan.deployments)), np.bool_)
     start = np.zeros(len(workload.requests) + 1, np.int64)
-    # Room for the most there could be: what is not used of it is never touched, and so costs no memory.
     most = int((plan.models["last"] - plan.models["first"]).max())
-    repeats = int(plan.rules["second_inference"][0]) * int(plan.deployments["cloud"].sum())
-    first = np.empty(len(workload.requests) * most * max(1, repeats), WAY)
-    second = np.empty(len(workload.requests) * most * repeats, WAY)
-    n, m = _find(plan, links, workload.requests, workload.draws, workload.seed, bindable, start, first, second)
-    return Ways(start, first[:n], second[:m])
+    repeats = int(plan.rules["second_inference"][0]) * most
+    firsts, seconds = [np.empty(0, WAY)], [np.empty(0, WAY)]
+    n = m = 0
+    for i in range(0, len(workload.requests), _CHUNK):
+        part = slice(i, i + _CHUNK)
+        requests, draws = workload.requests[part], workload.draws[part]
+        first, second = (np.empty(len(requests) * most * room, WAY) for room in (max(1, repeats), repeats))
+        here = start[i : i + len(requests)]
+        made, again = _find(plan, links, requests, draws, workload.seed, bindable, here, first, second, m)
+        here += n
+        firsts.append(first[:made].copy())
+        seconds.append(second[:again].copy())
+        n, m = n + made, m + again
+    start[-1] = n
+    return Ways(start, np.concatenate(firsts), np.concatenate(seconds))
 
 
 def _timeline(plan: Plan) -> Links:
@@ -87,19 +99,24 @@ def _delay_ms(link: Any, z: float) -> float:
 
 @jit
 def _state_at(links: Any, row: int, node: int, t_ms: float) -> Any:
-    k = links.first[row, node]
-    while links.until_ms[k] <= t_ms:
-        k += 1
-    return links.state[k]
+    first, last = links.first[row, node], links.first[row, node + 1]
+    return links.state[first + np.searchsorted(links.until_ms[first:last], t_ms, side="right")]
+
+
+@jit
+def _states(links: Any, row: int, node: int, from_ms: float, to_ms: float) -> tuple[int, int]:
+    """The states, first..last, that the link is in at some moment of from..to."""
+    first, last = links.first[row, node], links.first[row, node + 1]
+    begun = np.searchsorted(links.at_ms[first:last], to_ms, side="right")
+    return first + np.searchsorted(links.until_ms[first:last], from_ms, side="left"), first + begun
 
 
 @jit
 def _latest_end(links: Any, row: int, node: int, z: float, earliest_ms: float, deadline_ms: float) -> float:
     """The latest moment, not before `earliest_ms`, at which an answer can leave and be in time; -inf when none is."""
     latest_ms = -np.inf
-    for k in range(links.first[row, node], links.first[row, node + 1]):
-        if links.until_ms[k] < earliest_ms or links.at_ms[k] > deadline_ms:
-            continue
+    first, last = _states(links, row, node, earliest_ms, deadline_ms)
+    for k in range(first, last):
         link = links.state[k]
         left_ms = deadline_ms - _delay_ms(link, z)
         end_ms = min(links.until_ms[k], left_ms)
@@ -114,9 +131,10 @@ def _latest_end(links: Any, row: int, node: int, z: float, earliest_ms: float, d
 def _fastest_ms(links: Any, row: int, node: int, z: float, size_kb: float, from_ms: float, to_ms: float) -> float:
     """The shortest time over the link at any moment from..to; infinite when it is down all the time."""
     best_ms = np.inf
-    for k in range(links.first[row, node], links.first[row, node + 1]):
+    first, last = _states(links, row, node, from_ms, to_ms)
+    for k in range(first, last):
         link = links.state[k]
-        if links.until_ms[k] >= from_ms and links.at_ms[k] <= to_ms and link.up_at_ms == 0.0:
+        if link.up_at_ms == 0.0:
             best_ms = min(best_ms, _delay_ms(link, z) + size_kb * link.ms_per_kb)
     return best_ms
 
@@ -125,9 +143,9 @@ def _fastest_ms(links: Any, row: int, node: int, z: float, size_kb: float, from_
 def _back_ms(links: Any, row: int, node: int, z: float, from_ms: float, to_ms: float) -> float:
     """The same for an answer on its way back, which may wait for the end of an outage: it is not asked to be up."""
     best_ms = np.inf
-    for k in range(links.first[row, node], links.first[row, node + 1]):
-        if links.until_ms[k] >= from_ms and links.at_ms[k] <= to_ms:
-            best_ms = min(best_ms, _delay_ms(links.state[k], z))
+    first, last = _states(links, row, node, from_ms, to_ms)
+    for k in range(first, last):
+        best_ms = min(best_ms, _delay_ms(links.state[k], z))
     return best_ms
 
 
@@ -160,9 +178,10 @@ def _set(way: Any, deployment: Any, alone_ms: float, release_ms: float, due_ms: 
 
 @jit
 def _find(
-    plan: Any, links: Any, requests: Any, draws: Any, seed: int, bindable: Any, start: Any, first: Any, second: Any
-) -> tuple[int, int]:
-    """Fill in `start` and the ways; returns how many first and second ones there are."""
+    plan: Any, links: Any, requests: Any, draws: Any, seed: int, bindable: Any, start: Any,
+    first: Any, second: Any, before: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill in `start` and the ways of a chunk; returns how many first and second ones. `before`: second ones so far."""
     rules, n, m = plan.rules[0], 0, 0
     for i in range(len(requests)):
         start[i] = n
@@ -183,27 +202,26 @@ def _find(
             if quality < request.min_accuracy:
                 if rules.second_inference:
                     n, m = _find_second(
-                        plan, links, request, draws[i], seed, d, release_ms, alone_ms, deadline_ms, first, n, second, m
-                    )
+                        plan, links, request, draws[i], seed, d, release_ms, alone_ms, deadline_ms,
+                        first, n, second, m, before,
+                    )  # fmt: skip
                 continue
-            due_ms = _latest_end(
-                links, request.site, deployment.node, draws[i].down, release_ms + alone_ms, deadline_ms
-            )
+            earliest_ms = release_ms + alone_ms - SLACK_MS
+            due_ms = _latest_end(links, request.site, deployment.node, draws[i].down, earliest_ms, deadline_ms)
             if due_ms > -np.inf:
                 _set(first[n], deployment, alone_ms, release_ms, due_ms, -1)
                 n += 1
-    start[len(requests)] = n
     return n, m
 
 
 @jit
 def _find_second(
     plan: Any, links: Any, request: Any, draw: Any, seed: int, d: int,
-    release_ms: float, alone_ms: float, deadline_ms: float, first: Any, n: int, second: Any, m: int,
+    release_ms: float, alone_ms: float, deadline_ms: float, first: Any, n: int, second: Any, m: int, before: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Add the ways by a second inference after a first one on `d` that is not good enough; returns the new counts."""
     deployment, rules = plan.deployments[d], plan.rules[0]
-    earliest_ms = release_ms + alone_ms
+    earliest_ms = release_ms + alone_ms - SLACK_MS
     row, back_ms = request.site, 0.0
     if rules.offload_from_node:
         row = rules.sites + deployment.node
@@ -222,7 +240,7 @@ def _find_second(
         there_ms = earliest_ms + travel_ms
         due_ms = _latest_end(links, request.site, cloud.node, z_down, there_ms + again_ms, deadline_ms)
         if there_ms < np.inf and due_ms > -np.inf:
-            _set(first[n], deployment, alone_ms, release_ms, due_ms - again_ms - travel_ms, m)
+            _set(first[n], deployment, alone_ms, release_ms, due_ms - again_ms - travel_ms, before + m)
             _set(second[m], cloud, again_ms, there_ms, due_ms, -1)
             n, m = n + 1, m + 1
     return n, m

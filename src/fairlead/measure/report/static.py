@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from fairlead.domain.errors import UserError
-from fairlead.measure.files import write_whole
+from fairlead.measure.files import check_folder, write_whole
 from fairlead.measure.report.document import Document, check, points
 from fairlead.measure.report.plots import Plot, over_values, plots_of
 from fairlead.measure.report.style import CONFIG, Spec
@@ -30,10 +30,7 @@ def write_plots(document: Document, folder: Path) -> list[Path]:
     """Write every plot as LABEL-PLOT.svg and .png into a folder, which is made; the paths written."""
     check(document)
     vl_convert = converter()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: can't make this folder: {error.strerror}") from error
+    check_folder(folder)
     written: list[Path] = []
     for name, spec in _specs(document).items():
         svg = vl_convert.vegalite_to_svg(spec)

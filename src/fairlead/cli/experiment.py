@@ -24,27 +24,33 @@ from fairlead.experiments.ray_workers import on_ray
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.workers import Workers, local
-from fairlead.measure.files import check_writable, write_whole
+from fairlead.measure.files import check_different, check_folder, check_writable, write_whole
 from fairlead.measure.report.page import write_report
 from fairlead.measure.report.static import converter, write_plots
 from fairlead.policies.interface import find, registry
 from fairlead.policies.jit import compiled_before
 
 _MOST_SEED = 2**62
+_MOST_SEEDS = 1_000_000
 
 
-def check(args: argparse.Namespace) -> None:
+def check_options(args: argparse.Namespace) -> None:
     """Refuse wrong options before anything is loaded."""
-    if args.seeds < 1:
-        raise UserError(f"--seeds {args.seeds}: at least 1 is needed (5 or more for a useful interval)")
+    if not 1 <= args.seeds <= _MOST_SEEDS:
+        raise UserError(f"--seeds {args.seeds}: 1 to {_MOST_SEEDS:,} are possible (5 or more for a useful interval)")
     if not 0 <= args.first_seed <= _MOST_SEED:
         raise UserError(f"--first-seed {args.first_seed}: expected a whole number from 0 to 2^62")
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs}: at least 1 is needed")
+    for option in ("json", "report", "plots", "checkpoint"):
+        if getattr(args, option) == "":
+            raise UserError(f"--{option}: a name is missing")
     if args.json and args.json != "-":
         check_writable(Path(args.json))
     if args.report:
         check_writable(Path(args.report))
+    if args.plots:
+        check_folder(Path(args.plots))
     if args.report or args.plots:
         converter()
 
@@ -57,8 +63,7 @@ def answer(
     sweep: Sweep | None = None,
 ) -> int:
     """Run it, show it, write it; the exit code."""
-    if checkpoint and args.json and checkpoint.resolve() == Path(args.json).resolve():
-        raise UserError(f"{args.json}: --json and --checkpoint need a file each")
+    check_different({"--json": args.json, "--report": args.report, "--checkpoint": checkpoint})
     policies = _policies(args.policies)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress() as bar:
