@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "examples"
 
-# Folder -> its command, and what it must print.
+# Folder -> its command, and what it must print: these patterns, or if there are none, exactly what its README shows.
 EXAMPLES = {
     "01-your-own-edge": ("sh run.sh", [r"\d+ assumptions", r"│ closest +│ +\d\d\.\d+ ±\d+\.\d+ │ +-[3-9]\d\.\d+ ±"]),
     "02-policy-plugin": ("sh run.sh", [r"│ most-accurate-in-time +│ +9\d\.\d+ ±", r"│ tenant-affinity +│ +9\d\.\d+ ±"]),
@@ -25,7 +25,7 @@ EXAMPLES = {
         "python main.py",
         [r"nano +1\d\d\d +1\d\d\d ", r"retail: [5-9]\d\d requests saved, 0 lost"],
     ),
-    "05-gym": ("python main.py", [r"28000 requests a minute: all accepted +\d\.\d%, .* turned away +5\d\.\d%"]),
+    "05-gym": ("python main.py", []),
 }
 
 
@@ -36,7 +36,8 @@ def test_every_example_is_run() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_example_runs_by_its_command_and_shows_what_it_is_for(name: str, tmp_path: Path) -> None:
     command, shown = EXAMPLES[name]
-    assert f"```bash\n{command}\n```" in (ROOT / name / "README.md").read_text()
+    readme = (ROOT / name / "README.md").read_text()
+    assert f"```bash\n{command}\n```" in readme
     copy = shutil.copytree(ROOT / name, tmp_path / name)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -44,3 +45,4 @@ def test_the_example_runs_by_its_command_and_shows_what_it_is_for(name: str, tmp
     assert (done.returncode, done.stderr) == (0, "")
     for pattern in shown:
         assert re.search(pattern, done.stdout), f"{pattern} not in:\n{done.stdout}"
+    assert shown or f"```text\n{done.stdout}```" in readme, done.stdout

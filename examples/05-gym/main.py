@@ -3,7 +3,7 @@
 import numpy as np
 
 from fairlead.scenarios.loader import load
-from fairlead.sim.gym.dispatch import CANDIDATE_UNITS, DispatchBatch
+from fairlead.sim.gym.dispatch import CANDIDATE_UNITS, REQUEST_UNITS, DispatchBatch
 from fairlead.sim.gym.worlds import worlds_of
 
 WORLDS = 8
@@ -22,12 +22,12 @@ def success(rate: float, turns_away: bool) -> float:
     reject = batch.masks.shape[1] - 1
     finished: list[float] = []
     while len(finished) < WORLDS:
-        alone_ms = shown(batch, "proc_ms") * (1.0 + shown(batch, "suffered"))
-        there_ms = shown(batch, "queue_ms") + shown(batch, "transfer_ms") + alone_ms
+        service_ms = shown(batch, "proc_ms") * (1.0 + shown(batch, "suffered"))  # the slow-down by others included
+        there_ms = shown(batch, "queue_ms") + shown(batch, "transfer_ms") + service_ms
         total_ms = np.where(batch.masks[:, :reject], 2.0 * shown(batch, "net_ms") + there_ms, np.inf)
         actions = total_ms.argmin(axis=1)
         if turns_away:
-            deadline_ms = batch.observations[:, batch.features.index("deadline_ms")] * 100.0  # its unit
+            deadline_ms = batch.observations[:, batch.features.index("deadline_ms")] * REQUEST_UNITS["deadline_ms"]
             actions[total_ms.min(axis=1) > deadline_ms] = reject
         batch.step(actions)
         finished += batch.final_success[batch.terminated].tolist()

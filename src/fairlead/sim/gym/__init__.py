@@ -4,9 +4,9 @@ The native batches (`dispatch`, `window`) and saved worlds (`worlds`) need NumPy
 installed, importing this package registers fairlead/Dispatch-v1 and fairlead/Window-v1 with it.
 """
 
-from importlib.util import find_spec
+from contextlib import suppress
 
-if find_spec("gymnasium"):
+with suppress(ImportError):  # Gymnasium is not there, or broken: the batches do without
     from fairlead.sim.gym.registration import register_all
 
     register_all()

@@ -5,17 +5,18 @@ Buffers are allocated once and written in place: copy what you want to keep. `di
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NoReturn, Self
 
 import numpy as np
 from numba import types
 
 from fairlead.domain.errors import UserError
 from fairlead.policies.jit import typed_kernel
-from fairlead.sim.gym.worlds import Worlds, workload_seed
+from fairlead.sim.gym.worlds import SEEDS, WORKLOAD_SEEDS, Worlds, whole_number, workload_seed
 from fairlead.sim.serving.handle import ROOM, Handle
 from fairlead.sim.serving.layout import DONE
 from fairlead.sim.serving.words import WORDS
@@ -34,13 +35,17 @@ MASKS: Final = types.Array(types.int8, 2, "C")
 
 
 class Batch(ABC):
-    """B worlds in step. A world that ends begins its next episode within the same step."""
+    """B worlds in step. A world that ends begins its next episode within the same step.
+
+    Compiled code knows where the arrays are: they can be written to, not replaced. `copy.deepcopy` gives a batch that
+    goes on by itself from here, as tree search needs it.
+    """
 
     def __init__(self, worlds: Worlds, size: int, features: Sequence[str], actions: int, policies: Sequence[Any]):
         if size < 1:
             raise UserError(f"a batch of {size} worlds: at least 1 is needed")
         self.worlds, self.size, self.features = worlds, size, tuple(features)
-        self.seeds = np.zeros(size, np.int64)  # (B,)
+        self.seeds = np.full(size, -1, np.int64)  # (B,) -1 where none was set
         self.episodes = np.zeros(size, np.int64)  # (B,) how many each world has begun since its seed was set
         self.actions = np.zeros(size, np.int64)  # (B,)
         self.observations = np.zeros((size, len(features)), np.float32)  # (B, F) in [0, LIMIT]
@@ -49,8 +54,9 @@ class Batch(ABC):
         self.terminated = np.zeros(size, np.bool_)  # (B,) the episode ended with this step
         self.returns = np.zeros(size)  # (B,) of the episode so far
         self.lengths = np.zeros(size, np.int64)  # (B,) steps of the episode so far
-        # Of the episode that ended last in each world; observations are those behind its last step.
+        # Of the episode that ended last in each world; observations and masks are those behind its last step.
         self.final_observations = np.zeros_like(self.observations)
+        self.final_masks = np.zeros_like(self.masks)
         self.final_returns = np.zeros(size)
         self.final_lengths = np.zeros(size, np.int64)
         self.final_success = np.zeros(size)  # share of its requests
@@ -59,6 +65,23 @@ class Batch(ABC):
         self._count = _compiled_count()
         self._count_arguments: tuple[Any, ...] = ()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        old = vars(self).get(name)
+        if isinstance(old, np.ndarray) and value is not old:
+            raise AttributeError(f"{name} can't be replaced: write into it, {name}[:] = ...")
+        super().__setattr__(name, value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = object.__new__(type(self))
+        for name, value in vars(self).items():  # what is no array never changes
+            vars(made)[name] = value.copy() if isinstance(value, np.ndarray) else value
+        if self._handle is not None:
+            made._attach(copy.deepcopy(self._handle, memo))
+        return made
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a running batch can't be pickled: copy.deepcopy copies it; elsewhere make it anew and seed it")
+
     @property
     def handle(self) -> Handle:
         """The worlds themselves."""
@@ -66,31 +89,45 @@ class Batch(ABC):
             raise UserError("reset comes before the first step")
         return self._handle
 
-    def reset(self, seeds: int | Sequence[int]) -> None:
-        """Begin the first episode of every world; one seed s stands for s, s + 1, ..."""
-        self.seeds[:] = seeds + np.arange(self.size) if isinstance(seeds, int) else seeds
-        self.episodes[:] = 0
+    def reset(self, seeds: int | Sequence[int | None] | None) -> None:
+        """Begin the first episode of every world's seed; one seed s stands for s, s + 1, ...
+
+        A world whose seed is None goes on with its next episode; if it was never seeded, it draws a seed.
+        """
+        self.seed(seeds)
         for b in range(self.size):
             self.begin(b)
         self.observe()
+
+    def seed(self, seeds: int | Sequence[int | None] | None) -> None:
+        """Set the seeds as `reset` does, without beginning episodes. They count modulo 2**32 - 1."""
+        for b, seed in enumerate(_one_each(seeds, self.size)):
+            if seed is None and self.seeds[b] >= 0:
+                continue
+            self.seeds[b] = np.random.default_rng().integers(SEEDS) if seed is None else seed % SEEDS
+            self.episodes[b] = 0
 
     def begin(self, b: int, exact_seed: int | None = None) -> None:
         """Begin the next episode of world `b`, or the one with exactly this workload. `observe` then shows it."""
         if exact_seed is None:
             exact_seed = workload_seed(int(self.seeds[b]), int(self.episodes[b]))
             self.episodes[b] += 1
+        else:
+            exact_seed = whole_number("workload_seed", exact_seed, WORKLOAD_SEEDS)
         workload, plan = self.worlds.draw(exact_seed), self.worlds.plan
         if self._handle is None:  # the other worlds follow: this one stands in for them
-            self._handle = Handle(plan, [new_world(plan, workload, ROOM) for _ in range(self.size)], self._policies)
-            self._count_arguments = self._handle.codes, self.rewards, self.terminated, self.returns, self.lengths
-            self._bind(self._handle)
-        self._handle.reset(b, workload)
+            self._attach(Handle(plan, [new_world(plan, workload, ROOM) for _ in range(self.size)], self._policies))
+        self.handle.reset(b, workload)
         self.returns[b] = self.lengths[b] = 0
         self._begun(b)
 
     def step(self, actions: Any) -> None:
         """Take one action (B,) in every world and fill the buffers."""
-        self.actions[:] = actions
+        given = np.asarray(actions)
+        if given.shape != (self.size,) or given.dtype.kind not in "iu":
+            what = f"{given.dtype} of shape {given.shape}"
+            raise UserError(f"actions are {what}: one whole number for each of {self.size} worlds is needed")
+        self.actions[:] = given
         if self.play():
             self.observe()
             for b in np.flatnonzero(self.terminated).tolist():
@@ -104,7 +141,7 @@ class Batch(ABC):
         return ended
 
     def _finish(self, b: int) -> None:
-        self.final_observations[b] = self.observations[b]
+        self.final_observations[b], self.final_masks[b] = self.observations[b], self.masks[b]
         self.final_returns[b], self.final_lengths[b] = self.returns[b], self.lengths[b]
         self.final_success[b] = self.success(b)
         self.begin(b)
@@ -113,6 +150,11 @@ class Batch(ABC):
         """The share of requests that succeeded in world `b` so far; NaN before the first has arrived."""
         clock = self.handle.worlds[b].clock[0]
         return float(clock["succeeded"] / clock["arrived"]) if clock["arrived"] else float("nan")
+
+    def _attach(self, handle: Handle) -> None:
+        self._handle = handle
+        self._count_arguments = handle.codes, self.rewards, self.terminated, self.returns, self.lengths
+        self._bind(handle)
 
     @abstractmethod
     def observe(self) -> None:
@@ -129,6 +171,18 @@ class Batch(ABC):
     @abstractmethod
     def _begun(self, b: int) -> None:
         """World `b` is at time 0: bring it to its first stop."""
+
+
+def _one_each(seeds: Any, size: int) -> list[int | None]:
+    """A seed, or None, for each world."""
+    if seeds is None:
+        return [None] * size
+    if np.ndim(seeds) > 0:
+        if len(seeds) != size:
+            raise UserError(f"{len(seeds)} seeds for {size} worlds: give one seed, or one for each world")
+        return [None if seed is None else whole_number("seed", seed) for seed in seeds]
+    first = whole_number("seed", seeds)
+    return list(range(first, first + size))
 
 
 def _count_ended(codes: Any, rewards: Any, terminated: Any, returns: Any, lengths: Any) -> int:

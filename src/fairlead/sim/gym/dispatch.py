@@ -12,19 +12,18 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 
+from fairlead.domain.errors import PolicyError
 from fairlead.domain.records import CANDIDATE
 from fairlead.policies.jit import typed_kernel
 from fairlead.sim.gym.batch import FLAGS, FLOATS, LIMIT, MASKS, OBSERVATIONS, SINGLES, TABLE, Batch
 from fairlead.sim.gym.worlds import Worlds
 from fairlead.sim.serving.handle import Handle
-from fairlead.sim.serving.layout import AT_DECIDE, DECIDE
+from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, FAULT
 from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, floats_of, plan_at, world_at
 
-# What a request shows, and the unit that it is shown in.
-_DEADLINE_MS: Final = 100.0
-_SIZE_KB: Final = 100.0
-_RATE_QPS: Final = 10.0
-_REQUEST: Final = ("deadline_ms", "min_accuracy", "size_kb", "rate_qps")
+#: What a request shows, and the unit that it is shown in.
+REQUEST_UNITS: Final = {"deadline_ms": 100.0, "min_accuracy": 1.0, "size_kb": 100.0, "rate_qps": 10.0}
+_DEADLINE_MS, _ACCURACY, _SIZE_KB, _RATE_QPS = REQUEST_UNITS.values()
 #: What a candidate shows, and the unit: all fields of CANDIDATE but its names, in their order.
 CANDIDATE_UNITS: Final = {
     "net_ms": 100.0,
@@ -87,7 +86,17 @@ class DispatchBatch(Batch):
     The last step's reward includes all that ends after the last decision. What the host rejects because nothing is
     feasible is no decision and counts nothing.
 
-    **End**: when every request is settled. There is no truncation.
+    ECSRL (poster, formula 1) minimises the sum over steps t of alpha E_t + beta d_t, E_t being the power consumption
+    and d_t the *mean* degradation of the requests that complete in step t. Here it is otherwise, because:
+
+    - a step is a decision, which the poster leaves open, and in most steps no request or one ends. So degradation is
+      summed: a mean would weigh a request by how many happen to end with it, a sum is the same however steps are cut;
+    - of a ratio 1 is taken off, so that a request that nothing slows down costs nothing;
+    - energy is above idle: what idles away does not depend on decisions;
+    - success is ours: without it, to reject everything would be best.
+
+    **End**: `terminated` when every request is settled. The episode is its whole workload and nothing follows, so that
+    the value behind it is 0; it is not cut short, so `truncated` is never set.
 
     >>> from fairlead.scenarios.loader import load
     >>> from fairlead.sim.gym.worlds import worlds_of
@@ -118,8 +127,8 @@ class DispatchBatch(Batch):
         cloud = self.worlds.plan.deployments["cloud"].astype(np.float32)
         seen = len(self.worlds.sla_classes), cloud, self._scale, self._shift
         self._arguments = [
-            (self.actions, self.masks, handle.chosen, self.invalid),
-            (handle.world_words, self._weights, self._totals, self.components, self.rewards),
+            (handle.world_words, self.actions, self.masks.shape[1] - 1, handle.chosen, self.invalid),
+            (handle.world_words, handle.codes, self._weights, self._totals, self.components, self.rewards),
             (handle.plan_words, handle.world_words, handle.codes, *seen, self.observations, self.masks),
         ]
 
@@ -127,7 +136,8 @@ class DispatchBatch(Batch):
         handle = self.handle
         self._choose(*self._arguments[0])
         handle.advance(AT_DECIDE)
-        self._score(*self._arguments[1])
+        if self._score(*self._arguments[1]):
+            raise PolicyError("a world was given an impossible choice and stands still: reset first")
 
     def _begun(self, b: int) -> None:
         self._totals[b] = 0.0
@@ -139,23 +149,27 @@ class DispatchBatch(Batch):
 
 
 def _features(worlds: Worlds, slots: int) -> list[str]:
-    names = [*_REQUEST, *(f"model {m}" for m in worlds.models), *(f"sla {s}" for s in worlds.sla_classes)]
+    names = [*REQUEST_UNITS, *(f"model {m}" for m in worlds.models), *(f"sla {s}" for s in worlds.sla_classes)]
     names += [f"{name} {c}" for c in range(slots) for name in ("feasible", *CANDIDATE_UNITS)]
     return names + [f"cloud {c}" for c in range(slots)]
 
 
-def _choose(actions: Any, masks: Any, chosen: Any, invalid: Any) -> None:
-    """Actions to choices of the engine."""
-    reject = masks.shape[1] - 1
+def _choose(world_rows: Any, actions: Any, reject: int, chosen: Any, invalid: Any) -> None:
+    """Actions to choices of the engine. The world says what is possible: callers may have written into the masks."""
     for b in range(len(actions)):
-        action = actions[b]
-        invalid[b] = action < 0 or action > reject or masks[b, action] == 0
-        chosen[b] = -1 if invalid[b] or action == reject else action
+        world, action = world_at(world_rows, b), actions[b]
+        clock = world.clock[0]
+        possible = clock.waiting and action >= 0 and action < clock.last - clock.first
+        possible = possible and world.excluded[clock.first + action] == 0
+        invalid[b] = not possible and action != reject
+        chosen[b] = action if possible else -1
 
 
-def _score(world_rows: Any, weights: Any, totals: Any, components: Any, rewards: Any) -> None:
-    """What has ended since the last step."""
+def _score(world_rows: Any, codes: Any, weights: Any, totals: Any, components: Any, rewards: Any) -> bool:
+    """What has ended since the last step. True when a world stands still."""
+    faulty = False
     for b in range(len(rewards)):
+        faulty |= codes[b] == FAULT
         clock = world_at(world_rows, b).clock[0]
         components[b, 0] = clock.succeeded - totals[b, 0]
         components[b, 1] = clock.energy_mj * 1e-3 - totals[b, 1]
@@ -164,6 +178,7 @@ def _score(world_rows: Any, weights: Any, totals: Any, components: Any, rewards:
         for i in range(3):
             totals[b, i] += components[b, i]
             rewards[b] += weights[i] * components[b, i]
+    return faulty
 
 
 def _observe(
@@ -190,7 +205,7 @@ def _observe(
         clock = world.clock[0]
         request = world.requests[clock.request]
         out[0] = min(request.deadline_ms / _DEADLINE_MS, LIMIT)
-        out[1] = min(request.min_accuracy, LIMIT)
+        out[1] = min(request.min_accuracy / _ACCURACY, LIMIT)
         out[2] = min(request.size_kb / _SIZE_KB, LIMIT)
         out[3] = min(request.rate_qps / _RATE_QPS, LIMIT)
         head = 4 + len(plan.models) + classes
@@ -213,7 +228,7 @@ def _observe(
 @cache
 def _compiled() -> tuple[Any, Any, Any]:
     return (
-        typed_kernel(_choose, WORDS, MASKS, WORDS, FLAGS),
-        typed_kernel(_score, ROWS_OF_WORDS, FLOATS, TABLE, TABLE, FLOATS),
+        typed_kernel(_choose, ROWS_OF_WORDS, WORDS, types.int64, WORDS, FLAGS),
+        typed_kernel(_score, ROWS_OF_WORDS, WORDS, FLOATS, TABLE, TABLE, FLOATS),
         typed_kernel(_observe, WORDS, ROWS_OF_WORDS, WORDS, types.int64, *[SINGLES] * 3, OBSERVATIONS, MASKS),
     )

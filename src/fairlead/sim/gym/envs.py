@@ -6,9 +6,10 @@ done and rewarded is told by `DispatchBatch` and `WindowBatch`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
@@ -23,6 +24,10 @@ from fairlead.sim.gym.worlds import Worlds, load_worlds, worlds_of
 
 #: A scenario's name or file (.yaml), a file of worlds (.npz), or the thing itself.
 Place = str | Path | Scenario | Worlds
+
+# Where the environments are when nothing else is said: the worlds of the systems that they come from.
+DISPATCH_PLACE: Final = "ecsrl"
+WINDOW_PLACE: Final = "full-edge"
 
 
 def worlds_at(place: Place, overrides: Sequence[str] = ()) -> Worlds:
@@ -53,29 +58,32 @@ class _Env(gymnasium.Env[Any, Any]):
             raise UserError(f"render_mode {render_mode!r}: ansi and None are known")
         self.batch, self.render_mode = batch, render_mode
         self.observation_space, self.action_space = spaces(batch)
-        self._seeded = False
+        self._ended = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode: the first of `seed`, or the next; `options={"workload_seed": n}` an exact workload."""
-        super().reset(seed=seed)
-        if seed is not None or not self._seeded:
-            self.batch.seeds[0] = seed if seed is not None else self.np_random.integers(2**32 - 1)
-            self.batch.episodes[0] = 0
-            self._seeded = True
+        for option in options or {}:
+            if option != "workload_seed":
+                raise UserError(f"option {option!r} is not known: workload_seed is")
+        self.batch.seed([seed])
+        super().reset(seed=None if seed is None else operator.index(seed))
         self.batch.begin(0, (options or {}).get("workload_seed"))
         self.batch.observe()
+        self._ended = False
         return self.batch.observations[0].copy(), {"action_mask": self.batch.masks[0].copy()}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one action."""
+        if self._ended:
+            raise UserError("the episode has ended: reset first")
         batch = self.batch
-        batch.actions[0] = action
-        ended = batch.play() > 0
+        batch.actions[0] = operator.index(action)
+        self._ended = batch.play() > 0
         batch.observe()
         info = self._info()
-        if ended:
-            info["success"] = batch.success(0)
-        return batch.observations[0].copy(), batch.rewards.item(), ended, False, info
+        if self._ended:
+            info |= {"success": batch.success(0), "return": batch.returns.item(), "length": batch.lengths.item()}
+        return batch.observations[0].copy(), batch.rewards.item(), self._ended, False, info
 
     def _info(self) -> dict[str, Any]:
         return {"action_mask": self.batch.masks[0].copy()}
@@ -100,7 +108,7 @@ class DispatchEnv(_Env):
     """Where does this request go? See `DispatchBatch` for observation, action, reward and end.
 
     `info` has `action_mask` (int8), `invalid`, the reward's raw parts `succeeded`, `energy_j` and `degradation`, and at
-    the end of an episode `success`, the share of all its requests.
+    the end of an episode `success`, the share of all its requests, its `return` and its `length` in steps.
 
     >>> import gymnasium
     >>> env = gymnasium.make("fairlead.sim.gym:fairlead/Dispatch-v1", scenario="ecsrl")
@@ -113,7 +121,7 @@ class DispatchEnv(_Env):
 
     def __init__(
         self,
-        scenario: Place = "ecsrl",
+        scenario: Place = DISPATCH_PLACE,
         overrides: Sequence[str] = (),
         settings: DispatchSettings = DispatchSettings(),
         render_mode: str | None = None,
@@ -135,7 +143,8 @@ class DispatchEnv(_Env):
 class WindowEnv(_Env):
     """Which policy decides in the next window? See `WindowBatch` for observation, action, reward and end.
 
-    `info` has `action_mask` (int8, all ones) and at the end of an episode `success`, the share of all its requests.
+    `info` has `action_mask` (int8, all ones) and at the end of an episode `success`, the share of all its requests, its
+    `return` and its `length` in steps.
 
     >>> import gymnasium
     >>> env = gymnasium.make("fairlead.sim.gym:fairlead/Window-v1", scenario="dc-cloud", overrides=["rate=30"])
@@ -147,7 +156,7 @@ class WindowEnv(_Env):
 
     def __init__(
         self,
-        scenario: Place = "full-edge",
+        scenario: Place = WINDOW_PLACE,
         overrides: Sequence[str] = (),
         settings: WindowSettings = WindowSettings(),
         render_mode: str | None = None,

@@ -6,7 +6,7 @@ environment seeded with s + i: the same episodes, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,70 +16,76 @@ from gymnasium.vector.utils import batch_space
 from fairlead.domain.errors import UserError
 from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.dispatch import DispatchBatch, DispatchSettings
-from fairlead.sim.gym.envs import Place, spaces, worlds_at
+from fairlead.sim.gym.envs import DISPATCH_PLACE, WINDOW_PLACE, Place, spaces, worlds_at
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
 
 
 class _VectorEnv(VectorEnv[Any, Any, Any]):
-    """What both environments share."""
+    """What both environments share. `infos` are as Gymnasium's own vectors make them of single environments' `info`."""
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  Gymnasium's own form
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, render_mode: str | None) -> None:
+        if render_mode is not None:
+            raise UserError(f"render_mode {render_mode!r}: a vector environment does not render; a single one can")
         self.batch, self.num_envs = batch, batch.size
         self.single_observation_space, self.single_action_space = spaces(batch)
         self.observation_space = batch_space(self.single_observation_space, batch.size)
         self.action_space = batch_space(self.single_action_space, batch.size)
-        self._all = np.ones(batch.size, np.bool_)
-        self._seeded = False
 
     def reset(
-        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in every world: the first of its seed, or its next; `seed` s stands for s, s + 1, ..."""
         if options:
             raise UserError(f"options {', '.join(options)}: a vector environment takes none")
-        super().reset(seed=seed if isinstance(seed, int) else None)
-        if seed is not None or not self._seeded:
-            self._seeded = True
-            self.batch.reset(int(self.np_random.integers(2**31)) if seed is None else seed)
-        else:
-            for b in range(self.num_envs):
-                self.batch.begin(b)
-            self.batch.observe()
-        return self.batch.observations.copy(), self._mask_info()
+        self.batch.reset(seed)
+        super().reset(seed=None if seed is None else int(self.batch.seeds[0]))
+        everywhere = np.ones(self.num_envs, np.bool_)
+        return self.batch.observations.copy(), _told({"action_mask": self.batch.masks}, everywhere)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take one action in every world."""
         batch = self.batch
         batch.step(actions)
-        infos = self._info()
-        if batch.terminated.any():
-            self._add_final(infos)
+        ended = batch.terminated
+        infos = _told({"action_mask": batch.masks}, np.ones_like(ended)) | _told(self._parts(), ~ended)
+        if ended.any():
+            infos |= self._final(ended)
         truncated = np.zeros(self.num_envs, np.bool_)
-        return batch.observations.copy(), batch.rewards.copy(), batch.terminated.copy(), truncated, infos
+        return batch.observations.copy(), batch.rewards.copy(), ended.copy(), truncated, infos
 
-    def _mask_info(self) -> dict[str, Any]:
-        return {"action_mask": self.batch.masks.copy(), "_action_mask": self._all.copy()}
+    def _parts(self) -> dict[str, Any]:
+        """What is told of a step beside the mask: arrays (B,)."""
+        return {}
 
-    def _info(self) -> dict[str, Any]:
-        return self._mask_info()
-
-    def _add_final(self, infos: dict[str, Any]) -> None:
-        """Add what is told of episodes that have ended, in Gymnasium's form."""
-        batch, ended = self.batch, self.batch.terminated.copy()
+    def _final(self, ended: Any) -> dict[str, Any]:
+        """What is told of episodes that have ended with this step."""
+        batch = self.batch
         final_obs = np.full(self.num_envs, None, object)
         for b in np.flatnonzero(ended):
             final_obs[b] = batch.final_observations[b].copy()
         figures = {"success": batch.final_success, "return": batch.final_returns, "length": batch.final_lengths}
-        final_info: dict[str, Any] = {}
-        for name, values in figures.items():
-            final_info[name], final_info[f"_{name}"] = np.where(ended, values, 0), ended
-        infos |= {"final_obs": final_obs, "_final_obs": ended, "final_info": final_info, "_final_info": ended}
+        final_info = _told({"action_mask": batch.final_masks, **self._parts(), **figures}, ended)
+        return {
+            "final_obs": final_obs,
+            "_final_obs": ended.copy(),
+            "final_info": final_info,
+            "_final_info": ended.copy(),
+        }
 
     def action_masks(self) -> Any:
         """Which actions are possible: bool (B, A)."""
         return self.batch.masks.astype(np.bool_)
+
+
+def _told(arrays: Mapping[str, Any], where: Any) -> dict[str, Any]:
+    """Gymnasium's form: each array with zeros elsewhere, and beside it where it is told; nothing if nowhere."""
+    told: dict[str, Any] = {}
+    for name, array in arrays.items() if where.any() else ():
+        told[name], told[f"_{name}"] = np.zeros_like(array), where.copy()
+        told[name][where] = array[where]
+    return told
 
 
 class DispatchVectorEnv(_VectorEnv):
@@ -88,18 +94,18 @@ class DispatchVectorEnv(_VectorEnv):
     def __init__(
         self,
         num_envs: int = 1,
-        scenario: Place = "ecsrl",
+        scenario: Place = DISPATCH_PLACE,
         overrides: Sequence[str] = (),
         settings: DispatchSettings = DispatchSettings(),
+        render_mode: str | None = None,
     ) -> None:
         self._dispatch = DispatchBatch(worlds_at(scenario, overrides), num_envs, settings)
-        super().__init__(self._dispatch)
+        super().__init__(self._dispatch, render_mode)
 
-    def _info(self) -> dict[str, Any]:
-        succeeded, energy_j, degradation = self._dispatch.components.T.copy()
-        parts = {"invalid": self._dispatch.invalid.copy(), "succeeded": succeeded}
-        parts |= {"energy_j": energy_j, "degradation": degradation}
-        return self._mask_info() | parts | {f"_{name}": self._all.copy() for name in parts}
+    def _parts(self) -> dict[str, Any]:
+        succeeded, energy_j, degradation = self._dispatch.components.T
+        invalid = self._dispatch.invalid
+        return {"invalid": invalid, "succeeded": succeeded, "energy_j": energy_j, "degradation": degradation}
 
 
 class WindowVectorEnv(_VectorEnv):
@@ -108,8 +114,9 @@ class WindowVectorEnv(_VectorEnv):
     def __init__(
         self,
         num_envs: int = 1,
-        scenario: Place = "full-edge",
+        scenario: Place = WINDOW_PLACE,
         overrides: Sequence[str] = (),
         settings: WindowSettings = WindowSettings(),
+        render_mode: str | None = None,
     ) -> None:
-        super().__init__(WindowBatch(worlds_at(scenario, overrides), num_envs, settings))
+        super().__init__(WindowBatch(worlds_at(scenario, overrides), num_envs, settings), render_mode)

@@ -42,18 +42,20 @@ class WindowBatch(Batch):
     | position | what | unit |
     |---|---|---|
     | 0 | qps: requests that arrived a second | capacity of all nodes |
-    | 1 | rps, read as: requests that were rejected a second (the slides don't say) | capacity of all nodes |
+    | 1 | rps: responses a second, delivered to clients | capacity of all nodes |
     | 2 | clients: streams open at the end of the window | capacity of all nodes / 10 qps |
     | 3 + n | load of node n: requests sent to it a second | its capacity |
 
     **Action**: which of `settings.policies` decides until the next edge. Every action is always possible; one out of
     range is an error of the caller.
 
-    **Reward**: 1 - failures / arrivals of the window, in [0, 1]; 1 when nothing arrived. Failures are those known
-    within the window ('instant'): rejected, or delivered in it late or not accurate enough, whenever asked; so they can
-    outnumber the arrivals, and the reward is cut at 0. The last step includes what drains after the last window.
+    **Reward**: 1 - failures / arrivals of the window, in [0, 1]. Failures are those known within the window
+    ('instant'): rejected, or delivered in it late or not accurate enough, whenever asked; so they can outnumber the
+    arrivals, and the reward is cut at 0. When nothing arrived it is 1 if nothing failed, else 0. The last step includes
+    what drains after the last window.
 
-    **End**: with the scenario's duration, after ceil(duration / window) steps. There is no truncation.
+    **End**: `terminated` with the scenario's duration, after ceil(duration / window) steps. The episode is its whole
+    workload and nothing follows, so that the value behind it is 0; it is not cut short, so `truncated` is never set.
 
     >>> from fairlead.scenarios.loader import load
     >>> from fairlead.sim.gym.worlds import worlds_of
@@ -78,16 +80,20 @@ class WindowBatch(Batch):
 
     def _advance(self) -> None:
         handle, actions = self.handle, self.actions
+        if (handle.codes == FAULT).any():
+            raise PolicyError("a policy has failed in this episode: reset first")
         if not (actions.min() >= 0 and actions.max() < self.masks.shape[1]):
             raise UserError(f"actions are 0..{self.masks.shape[1] - 1}, not {actions.min()}..{actions.max()}")
         handle.chosen[:] = actions
+        error: BaseException | None = None
         try:
             handle.advance(AT_WINDOW | INTO_DRAIN)
-        except (Exception, SystemExit) as error:  # whatever a policy's code raises
-            raise PolicyError(f"a policy of {', '.join(self.settings.policies)} failed: {one_line(error)}") from error
+        except (Exception, SystemExit) as raised:  # whatever a policy's code raises
+            error = raised
         for b in np.flatnonzero(handle.codes == FAULT):
-            name = self.settings.policies[actions[b]]
-            raise PolicyError(f"policy {name!r} chose an impossible candidate, {handle.worlds[b].clock[0]['choice']}")
+            choice = handle.worlds[b].clock[0]["choice"]
+            what = f"failed: {one_line(error)}" if error else f"chose an impossible candidate, {choice}"
+            raise PolicyError(f"policy {self.settings.policies[actions[b]]!r} {what}") from error
         self._score(handle.world_words, handle.codes, self.rewards)
 
     def _begun(self, b: int) -> None:
@@ -134,8 +140,7 @@ def _score(world_rows: Any, codes: Any, rewards: Any) -> None:
         failed = 0
         for w in range(first, last + 1):
             failed += world.windows[w].rejected + world.windows[w].late + world.windows[w].inaccurate
-        arrived = world.windows[first].arrived
-        rewards[b] = max(0.0, 1.0 - failed / arrived) if arrived > 0 else 1.0
+        rewards[b] = max(0.0, 1.0 - failed / max(world.windows[first].arrived, 1))
 
 
 def _observe(world_rows: Any, codes: Any, scale: Any, observations: Any) -> None:
@@ -147,7 +152,7 @@ def _observe(world_rows: Any, codes: Any, scale: Any, observations: Any) -> None
             continue
         window = world.windows[w]
         out[0] = min(window.arrived * scale[0], LIMIT)
-        out[1] = min(window.rejected * scale[1], LIMIT)
+        out[1] = min(window.delivered * scale[1], LIMIT)
         out[2] = min(window.clients * scale[2], LIMIT)
         for n in range(world.dispatched.shape[1]):
             out[3 + n] = min(world.dispatched[w, n] * scale[3 + n], LIMIT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numba import types
@@ -44,6 +44,13 @@ class Handle:
         self.world_words = np.stack([world_words(world) for world in worlds])
         self._policy_words = policy_words(policies)
         self._advance = _compiled_advance()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Worlds of its own and words for them, since words are addresses; plan and policies never change: shared."""
+        worlds = [World(*(array.copy() for array in world)) for world in self.worlds]
+        made = type(self)(self.plan, worlds, self._policies)
+        made.chosen[:], made.codes[:] = self.chosen, self.codes
+        return made
 
     def advance(self, stops: int) -> None:
         """Run every world on to its next stop, but for those whose code is DONE or FAULT."""
@@ -94,6 +101,7 @@ def _advance_worlds(plan_row: Any, world_rows: Any, policies: Any, chosen: Any, 
             world.clock[0].choice = chosen[b]
         else:
             policy = chosen[b]
+        codes[b] = FAULT  # unless it comes back: a policy can raise, and the caller wants to know where
         to_the_end = stops & INTO_DRAIN and world.clock[0].window >= len(world.windows) - 2
         codes[b] = advance(plan, world, policy_at(policies, policy), 0 if to_the_end else stops)
 
