@@ -28,7 +28,7 @@ from fairlead.domain.hardware import Link, LinkChange
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.bounds.bound import success_bound
-from fairlead.experiments.bounds.capacity import capacities
+from fairlead.sim.serving.capacity import capacities
 from fairlead.policies.interface import Policy, registry
 from fairlead.policies.jit import jit
 from fairlead.scenarios.loader import available, load
