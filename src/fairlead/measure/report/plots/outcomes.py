@@ -102,7 +102,7 @@ def _labels() -> list[Spec]:
     text: Spec = {"type": "text", "align": "left", "fontSize": 11}
     words: Spec = {"text": {"field": "success_text"}}
     beside = [
-        {"filter": f"{SHOWN} && !({_FITS})"},
+        {"filter": f"!({_FITS})"},
         {"calculate": "max(datum.success || 0, datum.success_high || 0)", "as": "end"},
     ]
     at_end = words | {"x": {"field": "end", "type": "quantitative"}}
@@ -116,7 +116,7 @@ def _labels() -> list[Spec]:
         },
         {
             "name": "ink_faded",
-            "transform": [{"filter": f"!({SHOWN})"}],
+            "transform": [{"filter": f"!({SHOWN}) && {_FITS}"}],
             "mark": text | {"x": 6, "color": INK},
             "encoding": words,
         },
