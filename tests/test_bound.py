@@ -28,10 +28,10 @@ from fairlead.domain.hardware import Link, LinkChange
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.bounds.bound import success_bound
-from fairlead.experiments.bounds.capacity import capacities
 from fairlead.policies.interface import Policy, registry
 from fairlead.policies.jit import jit
 from fairlead.scenarios.loader import available, load
+from fairlead.sim.serving.capacity import capacities
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import Plan
 from fairlead.sim.serving.plan import build_plan

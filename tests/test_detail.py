@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from builders import Ask, deploy, link_change, node, phase, play, scenario, source
+from builders import Ask, batching, deploy, link_change, node, phase, play, scenario, shared_device, source
 from fairlead.experiments.detail import LATENCY_MS, changes, detail, time_edges_s, together
 from fairlead.policies.interface import find
 from fairlead.scenarios.loader import load
@@ -39,8 +41,8 @@ def test_outcomes_latency_and_load_of_a_run_worked_by_hand() -> None:
     assert sum(map(sum, got["outcomes"].values())) == 4
     where = np.searchsorted(LATENCY_MS, [10.0, 19.0, 20.0])
     assert np.flatnonzero(got["latency"]).tolist() == sorted(set(where.tolist()))
-    assert got["load"]["edge"][0] == pytest.approx(2 * 10.0 / 2 / 10.0)  # two of 10 ms, on half the node, in 10 ms
-    assert got["load"]["edge"][50] == pytest.approx(20.0 / 2 / 10.0)
+    assert got["load"]["edge"][0] == pytest.approx(2 * 10.0 / 10.0)  # two of 10 ms for the only server, in 10 ms
+    assert got["load"]["edge"][50] == pytest.approx(20.0 / 10.0)
 
 
 def test_a_second_inference_is_load_as_well() -> None:
@@ -51,6 +53,41 @@ def test_a_second_inference_is_load_as_well() -> None:
     )
     got = detail(made, build_plan(made), play(made, [Ask(0.0, min_accuracy=0.85)]))
     assert got["load"] == {"edge": [1.0] + [0.0] * 99, "cloud": [2.0] + [0.0] * 99}
+
+
+@pytest.mark.parametrize(
+    ("form", "load"),
+    [
+        ({"rho": 1.0}, 2.0),
+        ({"rho": 0.5}, 1.0),  # gets twice as much done when full
+        ({"rho": 0.0}, 0.0),  # nobody slows anybody down: it can do everything
+        ({"curve": {"default": (1.0, 1.25, 2.0)}}, 2.0 / 1.6),
+    ],
+)
+def test_load_of_a_shared_node_is_of_what_it_does_at_its_best(form: dict[str, Any], load: float) -> None:
+    made = scenario(devices=[shared_device(**form)], nodes=[node(serving="shared")])
+    got = detail(made, build_plan(made), play(made, [Ask(0.0), Ask(0.0)]))  # 20 ms alone, in 10 ms
+    assert got["load"]["edge"] == pytest.approx([load] + [0.0] * 99, abs=1e-4)
+
+
+def test_a_request_for_a_batching_queue_is_its_part_of_a_full_batch() -> None:
+    made = scenario(deployments=[deploy(batching=batching(max=4, wait_ms=0.0, fixed=0.8))])
+    got = detail(made, build_plan(made), play(made, [Ask(0.0)] * 4))
+    assert got["load"]["edge"][0] == pytest.approx(0.8 + 0.2 * 4)  # 0.8 * 10 + 0.2 * 40 ms, in 10 ms
+
+
+@pytest.mark.parametrize(("every_ms", "grows"), [(5.5, False), (4.5, True)])
+def test_a_queue_grows_on_a_shared_node_when_its_load_stays_above_1(every_ms: float, grows: bool) -> None:
+    made = scenario(devices=[shared_device(rho=0.5)], nodes=[node(serving="shared")], duration_s=2.0)
+    world = play(made, [Ask(every_ms * i, deadline_ms=1e9) for i in range(int(1990 / every_ms))])
+    load = np.mean(detail(made, build_plan(made), world)["load"]["edge"])  # 10 ms each; 2 ms of work done in a ms
+    assert (load > 1) == grows
+    assert (world.rows["latency_ms"][-1] > 150) == grows
+
+
+def test_a_node_with_nothing_deployed_has_no_load() -> None:
+    made = scenario(nodes=[node("edge"), node("idle")])
+    assert detail(made, build_plan(made), play(made, [Ask(0.0)]))["load"]["idle"] == [0.0] * 100
 
 
 def test_it_agrees_with_the_figures() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.document import check, highlighted, points
 from fairlead.measure.report.page import page, write_report
-from fairlead.measure.report.plots import over_values, plots_of
+from fairlead.measure.report.plots import Plot, over_values, plots_of
 from fairlead.measure.report.static import write_plots
 from fairlead.measure.report.style import HUES, by_look, look_of
 from fairlead.measure.report.tables import tables
@@ -54,9 +55,32 @@ def test_the_verdict_names_the_best_its_lead_and_the_bound() -> None:
 
 def test_policies_within_the_interval_are_not_told_apart() -> None:
     made = document()
-    assert "but not told apart from power-of-two-choices (1.2 ± 1.4 points behind);" in said(made)
-    made["scenarios"]["shifting"]["policies"]["random"]["behind_best"]["ci95"] = 0.5
-    assert "(1.2 ± 1.4 points behind) and 1 more;" in said(made)
+    assert "cheaper leads: " in said(made)
+    assert "accurate, but not told apart from power-of-two-choices (1.2 ± 1.4 points behind);" in said(made)
+    unsure(made, "random")
+    assert "(1.2 ± 1.4 points behind) and random;" in said(made)
+    unsure(made, *POLICIES)
+    assert said(made).count("told apart") == 1
+    assert "(1.2 ± 50.0 points behind), least-energy-in-time, " in said(made)
+    assert " and 8 more;" in said(made)
+
+
+def test_a_later_policy_that_is_not_told_apart_is_named_although_the_second_is() -> None:
+    made = document()
+    made["scenarios"]["shifting"]["policies"]["power-of-two-choices"]["behind_best"]["ci95"] = 0.005
+    unsure(made, "random")
+    (behind,) = {-100 * made["scenarios"]["shifting"]["policies"]["random"]["behind_best"]["mean"]}
+    assert "cheaper leads: " in said(made)
+    assert (
+        "1.2 ± 0.5 points ahead of power-of-two-choices, but not told apart from random "
+        f"({behind:.1f} ± 50.0 points behind);" in said(made)
+    )
+
+
+def unsure(made: dict[str, Any], *policies: str) -> None:
+    """Widen the intervals of what they are behind the best."""
+    for policy in policies:
+        made["scenarios"]["shifting"]["policies"][policy]["behind_best"]["ci95"] = 0.5
 
 
 @pytest.mark.parametrize(
@@ -64,7 +88,7 @@ def test_policies_within_the_interval_are_not_told_apart() -> None:
     [
         (
             document(seeds=1),
-            "95.0 % of requests in time and accurate, 1.2 points ahead of power-of-two-choices (one seed",
+            "leads: 95.0 % of requests in time and accurate, 1.2 points ahead of power-of-two-choices (one seed, ",
         ),
         (
             document(policies=["closest"], bound=False),
@@ -158,6 +182,52 @@ def test_queue_nodes_get_a_sentence_instead_of_an_empty_plot() -> None:
     assert "Degradation is 1 for every policy" in energy.caption
 
 
+def plots(made: dict[str, Any]) -> dict[str, Plot]:
+    """Those of the first label by name, and that of the sweep."""
+    swept_plot = over_values(made, legend=False)
+    found = plots_of(made, points(made)[0], legend=False)
+    return {plot.name: plot for plot in [*found, *([swept_plot] if swept_plot else [])]}
+
+
+def test_one_seed_has_no_intervals_and_promises_none() -> None:
+    for name, plot in plots(swept(seeds=1)).items():
+        assert "interval" not in plot.caption.replace("One seed, so no intervals.", ""), name
+        assert ("One seed, so no intervals." in plot.caption) == (name in {"outcomes", "sweep", "energy"}), name
+        assert "_low" not in json.dumps(plot.spec and plot.spec.get("data")), name
+        assert "success_low" not in json.dumps(plot.spec and plot.spec["layer"][0].get("data")), name
+    for name in ("outcomes", "sweep", "energy"):
+        caption = plots(swept())[name].caption
+        assert "95 % interval" in caption
+        assert "One seed" not in caption
+
+
+def test_a_policy_without_an_interval_beside_others_gets_no_line() -> None:
+    made = document(policies=["closest", "random"])
+    made["scenarios"]["shifting"]["policies"]["random"]["figures"]["success"]["ci95"] = None
+    rows = {row["policy"]: row for row in (plots(made)["outcomes"].spec or {})["data"]["values"]}
+    assert "success_low" in rows["closest"]
+    assert "success_low" not in rows["random"]
+
+
+def test_captions_say_what_a_reader_may_miss() -> None:
+    drawn = plots(swept())
+    for name in ("sweep", "over-time"):
+        assert "axis need not start at 0" in drawn[name].caption
+    assert "of each policy alone, differences are paired by seed: look at behind best" in drawn["sweep"].caption
+
+
+def test_text_alternatives_are_there_for_every_choice() -> None:
+    drawn = plots(swept())
+    for name in ("sweep", "over-time"):
+        assert list(drawn[name].findings) == ["success", "late", "inaccurate", "rejected"]
+        assert drawn[name].finding == drawn[name].findings["success"] != drawn[name].findings["late"]
+    assert "share of late requests is lowest" in drawn["over-time"].findings["late"]
+    assert "late under the best by value: rate=20 cheaper 2.5" in plain(drawn["sweep"].findings["late"])
+    for policy, finding in drawn["load"].findings.items():
+        assert finding.startswith(f"Under {policy} the most loaded node is ")
+    assert set(drawn["load"].findings) == set(POLICIES)
+
+
 @pytest.mark.parametrize(("values", "kind"), [((20, 40.5), "quantitative"), (("stream", "request"), "ordinal")])
 def test_a_sweep_has_a_true_axis_for_numbers_alone(values: tuple[Any, ...], kind: str) -> None:
     plot = over_values(swept(values), legend=False)
@@ -213,7 +283,13 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         (broken(lambda s: s["policies"]["closest"].pop("detail")), "shifting, closest: no detail over time in it"),
         (broken(lambda s: s.pop("time_s")), "no detail over time in it (an older fairlead made it)"),
         (broken(lambda s: s["time_s"].pop()), f"outcomes.success has {BINS} bins where {BINS - 1} are expected"),
-        (broken(lambda s: s["policies"].pop("random")), "not as fairlead writes it (KeyError: 'random')"),
+        (broken(lambda s: s["policies"].pop("random")), "shifting: random is in its ranking, but not in its policies"),
+        (broken(lambda s: s["ranking"].append("random")), "shifting: ranking has a policy twice"),
+        (broken(lambda s: s.update(assumptions=[5])), "writes it: scenarios.shifting.assumptions.0: input should be a"),
+        (broken(lambda s: s["time_s"].__setitem__(3, math.nan)), "scenarios.shifting.time_s.3: input should be a fini"),
+        (broken(lambda s: s["time_s"].reverse()), "shifting: the edges in time_s should grow"),
+        (broken(lambda s: s["latency_ms"].__setitem__(0, 0)), "edges in latency_ms should grow from above 0"),
+        (document(versions=3), "not as fairlead writes it: versions: input should be a valid dictionary"),
         (swept() | {"settings": SHORT}, "1 values were swept, but it has 4"),
     ],
 )
@@ -222,6 +298,36 @@ def test_what_no_report_can_be_made_of_is_refused_in_one_line(made: Any, message
         check(made)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_whatever_is_wrong_in_a_document_makes_a_line_or_a_page() -> None:
+    whole = swept([20], policies=["closest"], seeds=2)
+    figures = whole["scenarios"]["rate=20"]["policies"]["closest"]["figures"]
+    for name in set(figures) - {"success", "energy_per_success_mj"}:  # the others are read alike
+        del figures[name]
+    refused = 0
+    for path in places(whole):
+        for wrong in (None, -1, 2.5, "x", "\ud800", [], {}, [None], math.nan, math.inf, 10**400, ...):
+            made = copy.deepcopy(whole)
+            spot = made
+            for key in path[:-1]:
+                spot = spot[key]
+            if wrong is ...:
+                del spot[path[-1]]
+            else:
+                spot[path[-1]] = wrong
+            try:
+                page(made).encode()
+            except UserError as error:
+                refused += "\n" not in str(error)
+    assert refused > 500
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something can be wrong: every key, and the first of every list."""
+    for key in value if isinstance(value, dict) else range(min(1, len(value))) if isinstance(value, list) else ():
+        yield (*here, key)
+        yield from places(value[key], (*here, key))
 
 
 def test_the_command_writes_page_and_plots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,6 +344,7 @@ def test_the_command_writes_page_and_plots(tmp_path: Path, capsys: pytest.Captur
     [
         (None, "no such file; give one that `fairlead compare --json` wrote"),
         ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("{}", "not a result of `fairlead compare` or `fairlead sweep`"),
     ],
 )
@@ -302,7 +409,7 @@ def browser() -> Iterator[Browser]:
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     contexts = []
 
-    def opened(made: dict[str, Any] | Path, width: int = 1280, **options: Any) -> Opened:
+    def opened(made: dict[str, Any] | Path, width: int = 1280, quiet: bool = True, **options: Any) -> Opened:
         path = made if isinstance(made, Path) else tmp_path / "report.html"
         if not isinstance(made, Path):
             write_report(made, path)
@@ -315,7 +422,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         found.page.goto(path.as_uri())
         found.settled()
         assert found.requests == [path.as_uri()]
-        assert found.complaints == []
+        assert found.complaints == [] or not quiet
         return found
 
     yield opened
@@ -409,6 +516,104 @@ def test_choosers_change_outcome_policy_and_scenario(open_page: Open) -> None:
     assert found.page.get_by_label("Policy", exact=True).input_value() == "random"  # what was chosen stays
     assert found.page.locator(".policies input:checked").first.get_attribute("value") in {"least-impedance", "cheaper"}
     assert found.complaints == []
+
+
+def test_text_alternatives_follow_the_choices(open_page: Open) -> None:
+    found = open_page(swept())
+
+    def told(plot: str) -> str:
+        return found.settled().locator(f"figure[data-plot={plot}] .plot").get_attribute("aria-label") or ""
+
+    assert told("sweep").startswith("Best by value")
+    assert told("load").startswith("Under cheaper ")
+    found.page.locator("figure[data-plot=sweep] select").select_option("late")
+    found.page.locator("figure[data-plot=over-time] select").select_option("rejected")
+    found.page.get_by_label("Policy", exact=True).select_option("random")
+    assert told("sweep").startswith("Requests late under the best by value")
+    assert "share of rejected requests" in told("over-time")
+    assert told("load").startswith("Under random ")
+    found.page.get_by_label("rate", exact=True).select_option("rate=80")
+    assert "share of rejected requests" in told("over-time")  # what was chosen stays
+    assert told("load").startswith("Under random ")
+
+
+def test_a_plot_that_cannot_be_drawn_says_so_and_the_others_go_on(open_page: Open, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    write_report(document(["shifting", "ecsrl"]), file)
+    html = file.read_text()
+    drawn = '"latency":{"caption"'
+    assert html.count(drawn) == 2
+    first = html.index('"mark":', html.index(drawn))
+    file.write_text(html[:first] + '"mark":"no such mark","was":' + html[first + len('"mark":') :])
+    found = open_page(file, quiet=False)
+    figure = found.page.locator("figure[data-plot=latency]")
+    assert figure.locator(".failed").inner_text() == "This plot could not be drawn; the tables below have its numbers."
+    assert figure.locator(".plot").is_hidden()
+    assert found.complaints[0].startswith("error: latency: ")
+    assert found.marks("load") > 20  # it comes after
+    before = found.lines("over-time")
+    found.page.locator("figure[data-plot=over-time] select").select_option("late")
+    assert found.lines("over-time") != before
+    found.page.locator("#label").select_option(label="ecsrl")
+    assert found.marks("latency") > 20
+    assert figure.locator(".failed").is_hidden()
+
+
+def test_success_is_written_where_it_can_be_read(open_page: Open) -> None:
+    made = document(policies=["closest", "farthest", "random"])
+    low = made["scenarios"]["shifting"]["policies"][made["scenarios"]["shifting"]["ranking"][-1]]["figures"]
+    low["success"]["mean"], low["late"]["mean"] = 0.02, 0.9
+    found = open_page(made)
+
+    def texts(name: str) -> list[str]:
+        marks = found.settled().locator(f"figure[data-plot=outcomes] .{name}_marks text")
+        return [plain(text) for text in marks.all_text_contents()]
+
+    assert texts("on_bar") == ["95.0 ± 0.6 %", "93.8 ± 0.6 %"]
+    assert texts("ink_beside") == texts("halo_beside") == ["2.0 ± 0.6 %"]
+    bar = found.page.locator("figure[data-plot=outcomes] .mark-rect.role-mark path").nth(8).bounding_box()
+    text = found.page.locator("figure[data-plot=outcomes] .ink_beside_marks text").bounding_box()
+    assert bar is not None
+    assert text is not None
+    assert text["x"] > bar["x"] + bar["width"]
+    found.page.get_by_role("button", name="None").click()
+    assert texts("on_bar") == []
+    assert texts("ink_faded") == ["95.0 ± 0.6 %", "93.8 ± 0.6 %"]
+    assert texts("ink_beside") == ["2.0 ± 0.6 %"]
+
+
+def test_one_value_has_bars_where_more_have_bands(open_page: Open) -> None:
+    one, more = swept([20], bound=False), swept([20, 40], bound=False)
+    areas, bars = "figure[data-plot=sweep] .mark-area path", "figure[data-plot=sweep] .mark-rule.role-mark line"
+    found = open_page(one).page
+    assert found.locator(areas).count() == 0
+    heights = found.locator(bars).evaluate_all("all => all.map(one => Math.abs(one.getAttribute('y2')))")
+    assert len(heights) == 3  # the best three
+    assert min(heights) > 5
+    found = open_page(more).page
+    assert found.locator(areas).count() > 0
+    assert found.locator(bars).count() == 0
+
+
+def test_one_seed_is_drawn_without_intervals(open_page: Open) -> None:
+    found = open_page(swept(seeds=1, bound=False))
+    assert found.page.locator("figure .mark-rule.role-mark:not(.ink_changes_marks) line").count() == 0
+    assert found.page.locator("figure[data-plot=sweep] .mark-area").count() == 0
+    assert found.marks("energy") > 20
+
+
+def test_the_legend_of_loads_says_that_it_ends_at_200_percent(open_page: Open) -> None:
+    legend = open_page(document()).page.locator("figure[data-plot=load] .role-legend-label text")
+    assert legend.all_text_contents() == ["0%", "50%", "100%", "200 % or more"]
+
+
+def test_the_page_says_what_told_apart_leaves_open() -> None:
+    words = "Each policy is compared with the best at 95 % by itself, and the best is chosen on the same seeds"
+    assert words in " ".join(page(document()).split("<script")[0].split())
+
+
+def test_without_javascript_nothing_stays_busy() -> None:
+    assert "aria-busy" not in page(document()).split("<script")[0]
 
 
 def test_a_tooltip_tells_number_and_interval(open_page: Open) -> None:
@@ -564,6 +769,7 @@ def test_the_page_forbids_every_connection_and_foreign_script() -> None:
 
 def test_the_page_says_how_the_result_was_made() -> None:
     html = page(document())
-    for words in ("0 to 4", "rate=66", "fairlead 0.1.0, python 3.11.9, numba 0.61.0", "12 assumptions of shifting"):
+    versions = "fairlead 0.1.0, python 3.11.9, numba 0.61.0"
+    for words in ("0 to 4", "rate=66", versions, "12 assumptions of shifting"):
         assert words in html
     assert '<th scope="row">closest</th><td>fairlead</td><td>compiled</td><td>000000000001</td>' in html

@@ -1,7 +1,8 @@
 """What a run looks like beyond its figures: outcomes over time, latencies, the load of each node, as counts in bins.
 
 Made by `piece` from a finished world, put together over seeds by `result_file`, drawn by reports. Bins depend on the
-scenario alone, so that runs of all policies and seeds add up. Load is work sent to a node / what it can do in the time.
+scenario alone, so that runs of all policies and seeds add up. Load is work sent to a node / the most that it can do in
+the time: all its servers busy with full batches, or the best mix of a shared node.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.jit import jit
+from fairlead.sim.serving.capacity import capacities
 from fairlead.sim.serving.layout import Plan, World
 
 _MOST_BINS: Final = 120
@@ -45,7 +47,8 @@ def detail(scenario: Scenario, plan: Plan, world: World) -> dict[str, Any]:
         world.rows[:n], world.requests, world.draws, plan.deployments, edges_ms, np.array(LATENCY_MS),
         outcomes, latency, sent_ms,
     )  # fmt: skip
-    load = np.round(sent_ms / widths_ms, 4)
+    can_do_ms = _work_per_ms(plan, len(sent_ms))[:, None] * widths_ms
+    load = np.round(np.divide(sent_ms, can_do_ms, out=np.zeros_like(sent_ms), where=can_do_ms > 0), 4)
     return {
         "outcomes": {name: outcomes[o].tolist() for name, o in _OUTCOMES.items()},
         "latency": latency.tolist(),
@@ -53,12 +56,19 @@ def detail(scenario: Scenario, plan: Plan, world: World) -> dict[str, Any]:
     }
 
 
+def _work_per_ms(plan: Plan, nodes: int) -> Any:
+    """The most that each node can do, in its own time alone; 0 where nothing is deployed, infinite where all fits."""
+    servers, _ = capacities(plan)
+    weights = np.where(plan.stations["deployment"] >= 0, plan.deployments["weight"][plan.stations["deployment"]], 1.0)
+    return np.bincount(plan.stations["node"], servers * weights, nodes)
+
+
 @jit
 def _count(
     rows: Any, requests: Any, draws: Any, deployments: Any, edges_ms: Any, latency_edges_ms: Any,
     outcomes: Any, latency: Any, sent_ms: Any,
 ) -> None:  # fmt: skip
-    """Count every request in the bin of its arrival; the work that it sends to nodes, alone there, as well."""
+    """Count every request in the bin of its arrival; the work that it sends to nodes, as part of a node, as well."""
     now = 0
     for i in range(len(rows)):  # by time
         row = rows[i]
@@ -70,8 +80,10 @@ def _count(
         for d in (row.choice, row.second):
             if d >= 0:
                 there = deployments[d]
-                alone_ms = (there.base_ms + there.per_kb_ms * requests[i].size_kb) * draws[i].work
-                sent_ms[there.node, now] += alone_ms * there.weight
+                work_ms = (there.base_ms + there.per_kb_ms * requests[i].size_kb) * draws[i].work
+                if there.batch > 1:  # its part of a full batch
+                    work_ms *= there.batch_fixed / there.batch + 1.0 - there.batch_fixed
+                sent_ms[there.node, now] += work_ms * there.weight
 
 
 def together(details: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead.experiments.bounds.capacity import capacities
 from fairlead.experiments.bounds.prices import evaluate
 from fairlead.experiments.bounds.ways import Ways, ways_of
+from fairlead.sim.serving.capacity import capacities
 from fairlead.sim.serving.layout import Plan
 from fairlead.sim.serving.workload import Workload
 

@@ -9,10 +9,12 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from fairlead.domain.errors import UserError
+from fairlead.measure.report.form import first_fault
 from fairlead.measure.statistics import Estimate, paired_difference
 
 Document = dict[str, Any]
@@ -131,7 +133,7 @@ def read(path: Path) -> Document:
         raise UserError(f"{path}: no such file; give one that `fairlead compare --json` wrote") from None
     except OSError as error:
         raise UserError(f"{path}: can't read it: {error.strerror}") from error
-    except ValueError as error:  # not JSON, or not text
+    except (ValueError, RecursionError) as error:  # not JSON, or not text, or nested without end
         raise UserError(f"{path}: not JSON ({error}); give a file that `fairlead compare --json` wrote") from error
     try:
         check(document)
@@ -144,26 +146,26 @@ def check(document: Any) -> None:
     """Refuse what no report can be made of, in one line."""
     if not isinstance(document, dict) or not document.get("scenarios") or "settings" not in document:
         raise UserError("not a result of `fairlead compare` or `fairlead sweep`")
-    try:
-        for point in points(document):
-            _check_point(point)
-        swept = sweep(document)
-        _ = document["fairlead"], document["versions"], document["policies"]
-        _ = document["settings"]["seeds"], document["settings"]["policies"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"not as fairlead writes it ({type(error).__name__}: {error})") from error
+    if fault := first_fault(document):
+        raise UserError(f"not as fairlead writes it: {fault}")
+    for point in points(document):
+        _check_point(point)
+    swept = sweep(document)
     if swept and len(swept[1]) != len(document["scenarios"]):
         raise UserError(f"{len(swept[1])} values were swept, but it has {len(document['scenarios'])}")
 
 
 def _check_point(point: Point) -> None:
-    """Read everything once that the report reads later."""
-    _ = point.seeds, point.bound, point.changes(), point.body["assumptions"]
+    """What belongs together within a label."""
+    if len(set(point.ranking)) < len(point.ranking):
+        raise UserError(f"{point.label}: ranking has a policy twice")
     for policy in point.ranking:
-        for figure in point.body["policies"][policy]["figures"]:
-            point.figure(policy, figure)
-        _ = point.behind_best(policy), point.below_bound(policy)
+        if policy not in point.body["policies"]:
+            raise UserError(f"{point.label}: {policy} is in its ranking, but not in its policies")
         _check_detail(point, policy)
+    for name, least in (("time_s", -math.inf), ("latency_ms", 0.0)) if point.ranking else ():
+        if not all(a < b for a, b in pairwise((least, *point.body[name]))):
+            raise UserError(f"{point.label}: the edges in {name} should grow{' from above 0' if least == 0 else ''}")
 
 
 def _check_detail(point: Point, policy: str) -> None:

@@ -33,13 +33,17 @@ function plotOf(figure) {
   return name === "sweep" ? report.sweep : label().plots[name];
 }
 
-/** The values of the params of a plot, as they are chosen now. */
+/** The values of the params of a plot, as they are chosen now; print and text alternative follow them. */
 function choices(figure) {
   const found = { shown: shown(), chosen: policyChooser.value };
   const measure = figure.querySelector("select.measure");
   for (const chooser of figure.querySelectorAll(".chooser")) {
     chooser.dataset.value = chooser.querySelector("select").value; // print shows it in the chooser's place
   }
+  const { finding, findings } = plotOf(figure);
+  // On the box: Vega puts a label of its own on the element that it gets.
+  const own = figure.querySelector(".chooser select")?.value;
+  figure.querySelector(".plot").setAttribute("aria-label", findings[own] ?? finding);
   if (measure) found.measure = measure.value;
   return found;
 }
@@ -55,10 +59,10 @@ async function draw(figure) {
   figure.querySelector(".caption").textContent = plot.caption;
   figure.querySelector(".notes").replaceChildren(...plot.notes.map(listItem));
   box.hidden = !plot.spec;
+  figure.querySelector(".failed").hidden = true;
   box.style.minHeight = `${plot.height}px`;
   for (const chooser of figure.querySelectorAll(".chooser")) chooser.hidden = !plot.spec;
   if (!plot.spec) return;
-  box.setAttribute("aria-label", plot.finding); // Vega puts a label of its own on the element that it gets
   const chosen = choices(figure);
   const params = plot.spec.params.map((p) => (p.name in chosen ? { ...p, value: chosen[p.name] } : p));
   views.set(name, await vegaEmbed(box.firstElementChild, { ...plot.spec, params }, { ...options, logLevel: touched.shown ? QUIET : WARN }));
@@ -70,32 +74,37 @@ function listItem(text) {
   return item;
 }
 
-/** Draw these figures after what is being drawn, so that two choices in a row never mix. */
-function redraw(wanted) {
+/** Pass the choices on to what is drawn. */
+async function pass(figure) {
+  const made = views.get(figure.dataset.plot);
+  if (!made) return;
+  const chosen = choices(figure);
+  made.view.logLevel(QUIET);
+  for (const { name } of plotOf(figure).spec.params) {
+    if (name in chosen) made.view.signal(name, chosen[name]);
+  }
+  await made.view.runAsync();
+}
+
+/** Do this with these figures after what is being drawn, so that two choices in a row never mix. */
+function inTurn(wanted, work) {
   main.setAttribute("aria-busy", "true");
   drawing = drawing.then(async () => {
-    for (const figure of wanted) await draw(figure);
+    for (const figure of wanted) await work(figure).catch((error) => fail(figure, error));
     main.setAttribute("aria-busy", "false");
   });
 }
 
-/** Pass the choices on to what is drawn. */
-function update() {
-  main.setAttribute("aria-busy", "true");
-  drawing = drawing.then(async () => {
-    for (const figure of figures) {
-      const made = views.get(figure.dataset.plot);
-      if (!made) continue;
-      const chosen = choices(figure);
-      made.view.logLevel(QUIET);
-      for (const { name } of plotOf(figure).spec.params) {
-        if (name in chosen) made.view.signal(name, chosen[name]);
-      }
-      await made.view.runAsync();
-    }
-    main.setAttribute("aria-busy", "false");
-  });
+/** One plot that can't be drawn says so; the others go on. */
+function fail(figure, error) {
+  console.error(`${figure.dataset.plot}:`, error);
+  views.delete(figure.dataset.plot);
+  figure.querySelector(".plot").hidden = true;
+  figure.querySelector(".failed").hidden = false;
 }
+
+const redraw = (wanted) => inTurn(wanted, draw);
+const update = () => inTurn(figures, pass);
 
 function check(names) {
   for (const box of boxes) box.checked = names.includes(box.value);

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from html import escape
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -99,6 +100,7 @@ def _drawn(plot: Plot) -> Spec:
     return {
         "caption": plot.caption,
         "finding": plot.finding,
+        "findings": plot.findings,
         "notes": plot.notes,
         "height": _height(plot),
         "spec": spec,
@@ -196,6 +198,7 @@ def _figure(plot: Plot, chooser: str) -> str:
 <div class="heading"><h3 id="{plot.name}-title">{escape(plot.title)}</h3>{chooser}</div>
 <p class="caption">{escape(plot.caption)}</p>
 <div class="plot" role="img" aria-label="{escape(plot.finding)}" style="min-height: {_height(plot)}px"><div></div></div>
+<p class="failed" hidden>This plot could not be drawn; the tables below have its numbers.</p>
 <ol class="notes">{notes}</ol>
 </figure>"""
 
@@ -227,7 +230,7 @@ def _settings(document: Document) -> str:
 
 
 def _ranges(seeds: list[int]) -> str:
-    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+    if len(seeds) > 2 and all(b - a == 1 for a, b in pairwise(seeds)):
         return f"{seeds[0]} to {seeds[-1]}"
     return ", ".join(map(str, seeds))
 

@@ -14,6 +14,7 @@ from fairlead.measure.statistics import Estimate
 NOTHING = "\N{EN DASH}"
 _BETWEEN = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 _NARROW = 0.1  # points: intervals narrower than this get a second decimal
+_NAMED = 4  # so many that are not told apart from the best are named
 
 
 def plus_minus(e: Estimate, form: str) -> str:
@@ -49,22 +50,27 @@ def verdict(point: Point) -> str:
     if not point.ranking:
         return "No seed is finished, so there is nothing to say yet."
     best = point.ranking[0]
-    text = f"{best} is best: {percent(point.figure(best, 'success'))} % of requests in time and accurate"
-    return f"{text}{_lead(point)}{_gap(point)}."
+    level = [p for p in point.ranking[1:] if not told_apart(point.behind_best(p))]
+    text = f"{best} {'leads' if level else 'is best'}: {percent(point.figure(best, 'success'))} % of requests"
+    return f"{text} in time and accurate{_lead(point, level)}{_gap(point)}."
 
 
-def _lead(point: Point) -> str:
+def _lead(point: Point, level: list[str]) -> str:
+    """How far ahead of the second the best is; `level` are those that it is not told apart from."""
     if len(point.ranking) == 1:
         return " (the only policy)"
     second = point.ranking[1]
-    behind = times(-1, point.behind_best(second))
-    if behind.n < 2:
-        return f", {percent(behind)} points ahead of {second} (one seed, so no interval)"
-    if told_apart(behind):
-        return f", {percent(behind)} points ahead of {second}"
-    level = [p for p in point.ranking[1:] if not told_apart(point.behind_best(p))]
-    more = f" and {len(level) - 1} more" if len(level) > 1 else ""
-    return f", but not told apart from {second} ({percent(behind)} points behind){more}"
+    ahead = times(-1, point.behind_best(second))
+    if ahead.n < 2:
+        return f", {percent(ahead)} points ahead of {second} (one seed, so no interval)"
+    text = "" if second in level else f", {percent(ahead)} points ahead of {second}"
+    return f"{text}, but not told apart from {_level(point, level)}" if level else text
+
+
+def _level(point: Point, level: list[str]) -> str:
+    behind = f"{level[0]} ({percent(times(-1, point.behind_best(level[0])))} points behind)"
+    more = [f"{len(level) - _NAMED} more"] if len(level) > _NAMED else []
+    return listed([behind, *level[1:_NAMED], *more])
 
 
 def _gap(point: Point) -> str:

@@ -8,13 +8,15 @@ gives its container's, a file a fixed one. Pure functions of the document, the s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from fairlead.measure.report.document import Point
 from fairlead.measure.report.style import INK, MUTED, Spec, policy_channels
 from fairlead.measure.statistics import Estimate
 
 ROW_PX = 24  # height of a row of bars or cells
+NO_INTERVALS = "One seed, so no intervals."
 SHOWN = "indexof(shown, datum.policy) >= 0"
 UNSEEN: Spec = {"type": "point", "size": 140, "opacity": 0, "filled": True}  # what the pointer hits for a tooltip
 
@@ -26,7 +28,8 @@ class Plot:
     name: str
     title: str
     caption: str  # how to read it
-    finding: str = ""  # its text alternative
+    finding: str = ""  # its text alternative, as it is drawn at first
+    findings: Mapping[str, str] = field(default_factory=dict)  # the same for each choice of the plot's own chooser
     notes: tuple[str, ...] = ()  # numbered, below it
     spec: Spec | None = None
 
@@ -59,15 +62,19 @@ def known(e: Estimate) -> bool:
     return math.isfinite(e.mean)
 
 
-def ends(e: Estimate) -> tuple[float, float]:
-    """The ends of the interval; the mean twice when there is none."""
-    return (e.low, e.high) if math.isfinite(e.ci95) else (e.mean, e.mean)
+def has_interval(e: Estimate) -> bool:
+    """Whether there is an interval to draw; with one seed there is none."""
+    return known(e) and math.isfinite(e.ci95)
 
 
-def share_ends(e: Estimate) -> tuple[float, float]:
-    """The same for a share: Student's t knows no limits, a plot of shares does."""
-    low, high = ends(e)
-    return max(0.0, low), min(1.0, high)
+def ends(name: str, e: Estimate, least: float = -math.inf, most: float = math.inf) -> Spec:
+    """The ends of an interval as NAME_low and NAME_high, cut at the limits of a plot; nothing when there is none."""
+    return {f"{name}_low": max(least, e.low), f"{name}_high": min(most, e.high)} if has_interval(e) else {}
+
+
+def with_ends(name: str) -> Spec:
+    """The transform that leaves those of which there is an interval."""
+    return {"filter": f"isValid(datum['{name}_low'])"}
 
 
 def tooltip(heading: str, fields: Spec) -> list[Spec]:

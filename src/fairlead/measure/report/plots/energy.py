@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.measure.report.document import Point
-from fairlead.measure.report.plots.common import SHOWN, Plot, Style, ends, known, tooltip
+from fairlead.measure.report.plots.common import NO_INTERVALS, SHOWN, Plot, Style, ends, known, tooltip, with_ends
 from fairlead.measure.report.style import Spec
 from fairlead.measure.report.words import percent, plus_minus
 
@@ -20,11 +20,13 @@ def energy(point: Point, style: Style) -> Plot:
             "Degradation is 1 for every policy: on these nodes requests wait in queues and never slow each other down."
         )
         return Plot("energy", _TITLE, f"{why} Energy per success is in the tables.")
+    drawn = any("energy_low" in row or "degradation_low" in row for row in rows)
     least, calm = min(rows, key=lambda r: r["energy"]), min(rows, key=lambda r: r["degradation"])
     return Plot(
         "energy",
         _TITLE,
-        "One point a policy, with 95 % intervals; lower and further left is better. Energy includes idle power.",
+        f"One point a policy{', with 95 % intervals' if drawn else ''}; lower and further left is better. "
+        f"Energy includes idle power.{'' if drawn else f' {NO_INTERVALS}'}",
         f"{least['policy']} needs the least energy, {least['energy_text']} a success; under {calm['policy']} "
         f"requests slow each other down the least, {calm['degradation_text']} times their time alone.",
         spec=_spec(rows, style),
@@ -36,8 +38,7 @@ def _row(point: Point, policy: str) -> Spec | None:
     if not (known(mj) and known(degradation)):
         return None
     row: Spec = {"policy": policy, "energy": mj.mean, "degradation": degradation.mean}
-    row["energy_low"], row["energy_high"] = ends(mj)
-    row["degradation_low"], row["degradation_high"] = ends(degradation)
+    row |= ends("energy", mj) | ends("degradation", degradation)
     return row | {
         "energy_text": f"{plus_minus(mj, '{:,.0f}')} mJ",
         "degradation_text": plus_minus(degradation, "{:.3f}"),
@@ -60,8 +61,11 @@ def _spec(rows: list[Spec], style: Style) -> Spec:
         "params": [{"name": "shown", "value": style.policies}],
         "encoding": {"opacity": {"condition": {"test": SHOWN, "value": 1}, "value": 0.5}},
         "layer": [
-            {"mark": rule, "encoding": across | style.dots("color")},
-            {"mark": rule, "encoding": upright | style.dots("color")},
+            *(
+                {"transform": [with_ends(name)], "mark": rule, "encoding": encoding | style.dots("color")}
+                for name, encoding in (("degradation", across), ("energy", upright))
+                if any(f"{name}_low" in row for row in rows)
+            ),
             {
                 "mark": point_mark,
                 "encoding": {"x": x, "y": y, "tooltip": tooltip("policy", texts)} | style.dots("color", "shape"),

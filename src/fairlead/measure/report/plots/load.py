@@ -18,11 +18,13 @@ def load(point: Point) -> Plot:
         "params": [{"name": "chosen", "value": point.ranking[0]}, {"name": "edges_s", "value": point.body["time_s"]}],
         "layer": [_cells(point, nodes), *change_rules(point)],
     }
+    findings = {policy: _finding(point, policy) for policy in point.ranking}
     return Plot(
         "load",
         "Load of the nodes",
-        "Work sent to a node in a span of time, as a share of what it can do in it; orange is more than it can do.",
-        _finding(point),
+        "Work sent to a node in a span of time, as a share of the most that it can do in it; orange is more than that.",
+        findings[point.ranking[0]],
+        findings,
         spec=spec,
     )
 
@@ -58,10 +60,10 @@ def _cells(point: Point, nodes: list[str]) -> Spec:
                 "legend": {
                     "title": "load",
                     "titleOrient": "left",
-                    "format": "%",
+                    "labelExpr": "datum.value < 2 ? format(datum.value, '.0%') : '200 % or more'",  # it is clamped
                     "orient": "bottom",
                     "gradientLength": 240,
-                    "values": [0, 0.5, 1, 1.5, 2],
+                    "values": [0, 0.5, 1, 2],
                 },
             },
             "tooltip": tooltip("node", {"when": "arrived", "load_text": "load"}),
@@ -75,15 +77,15 @@ def _cell(value: Any) -> float | None:
     return round(load, 3) if math.isfinite(load) else None
 
 
-def _finding(point: Point) -> str:
-    best = point.ranking[0]
-    loads = {n: [c for v in values if (c := _cell(v)) is not None] for n, values in point.detail(best)["load"].items()}
+def _finding(point: Point, policy: str) -> str:
+    given = point.detail(policy)["load"]
+    loads = {node: [c for v in values if (c := _cell(v)) is not None] for node, values in given.items()}
     means = {node: sum(values) / len(values) for node, values in loads.items() if values}
     if not means:
         return "The document has no load of nodes."
     most = max(means, key=lambda node: means[node])
     over = sum(max(values) > 1 for values in loads.values() if values)
     return (
-        f"Under {best} the most loaded node is {most}, {means[most]:.0%} on average; "
+        f"Under {policy} the most loaded node is {most}, {means[most]:.0%} on average; "
         f"{over} of {len(means)} nodes get more than they can do at times."
     )

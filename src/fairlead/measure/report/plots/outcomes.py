@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from fairlead.measure.report.document import OUTCOMES, Point
-from fairlead.measure.report.plots.common import ROW_PX, SHOWN, Plot, known, share_ends, tooltip
+from fairlead.measure.report.plots.common import (
+    NO_INTERVALS,
+    ROW_PX,
+    SHOWN,
+    Plot,
+    ends,
+    has_interval,
+    known,
+    tooltip,
+    with_ends,
+)
 from fairlead.measure.report.style import INK, OUTCOME_COLOURS, Spec
 from fairlead.measure.report.words import percent, verdict
+
+# Whether success fits on its bar in words, short of the interval; a character takes some 6 px.
+_FREE = "min(datum.success, isValid(datum.success_low) ? datum.success_low : 1) * width"
+_FITS = f"{_FREE} > 6 * length(datum.success_text) + 10"
 
 
 def outcomes(point: Point) -> Plot:
     """The plot."""
+    drawn = any(has_interval(point.figure(p, "success")) for p in point.ranking)
     axis = {"title": None, "ticks": False, "domain": False, "labelPadding": 8, "labelColor": INK}
     spec: Spec = {
         "height": ROW_PX * len(point.ranking),
         "data": {"values": [_row(point, policy) for policy in point.ranking]},
         "params": [{"name": "shown", "value": point.ranking}],
         "encoding": {"y": {"field": "policy", "type": "nominal", "sort": point.ranking, "axis": axis}},
-        "layer": [_bars(), *_intervals(), *_bound(point)],
+        "layer": [_bars(), *([_interval()] if drawn else []), *_labels(), *_bound(point)],
     }
     last = point.ranking[-1]
+    interval = "; the thin line is the 95 % interval of success." if drawn else f". {NO_INTERVALS}"
     bound = " The dashed line is the upper bound, which no policy can pass." if known(point.bound) else ""
     return Plot(
         "outcomes",
         "What became of the requests",
-        f"Share of requests by outcome, best success first; the thin line is the 95 % interval of success.{bound}",
+        f"Share of requests by outcome, best success first{interval}{bound}",
         f"{verdict(point)} Last is {last} with {percent(point.figure(last, 'success'))} %.",
         spec=spec,
     )
@@ -31,8 +47,7 @@ def outcomes(point: Point) -> Plot:
 
 def _row(point: Point, policy: str) -> Spec:
     shares = {name: point.figure(policy, name) for name in OUTCOMES}
-    low, high = share_ends(shares["success"])
-    row: Spec = {"policy": policy, "low": low, "high": high, "behind_text": "best"}
+    row: Spec = {"policy": policy, "behind_text": "best"} | ends("success", shares["success"], 0.0, 1.0)
     if policy != point.ranking[0]:
         row["behind_text"] = f"{percent(point.behind_best(policy))} points"
     row |= {name: share.mean for name, share in shares.items() if known(share)}
@@ -72,23 +87,41 @@ def _bars() -> Spec:
     }
 
 
-def _intervals() -> list[Spec]:
-    """The interval of success as a line, and in words on the bar, which is dark or faded."""
-    text: Spec = {"type": "text", "align": "left", "x": 6, "fontSize": 11}
+def _interval() -> Spec:
+    """The interval of success as a line."""
+    return {
+        "name": "ink_interval",
+        "transform": [with_ends("success")],
+        "mark": {"type": "rule", "strokeWidth": 2, "color": INK},
+        "encoding": {"x": {"field": "success_low", "type": "quantitative"}, "x2": {"field": "success_high"}},
+    }
+
+
+def _labels() -> list[Spec]:
+    """Success in words: white on its bar, ink on a faded one; beside a bar that is too short, ink with a halo."""
+    text: Spec = {"type": "text", "align": "left", "fontSize": 11}
     words: Spec = {"text": {"field": "success_text"}}
+    beside = [
+        {"filter": f"!({_FITS})"},
+        {"calculate": "max(datum.success || 0, datum.success_high || 0)", "as": "end"},
+    ]
+    at_end = words | {"x": {"field": "end", "type": "quantitative"}}
+    halo = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round", "color": "white"}
     return [
         {
-            "name": "ink_interval",
-            "mark": {"type": "rule", "strokeWidth": 2, "color": INK},
-            "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
-        },
-        {"transform": [{"filter": SHOWN}], "mark": text | {"color": "white"}, "encoding": words},
-        {
-            "name": "ink_faded",
-            "transform": [{"filter": f"!({SHOWN})"}],
-            "mark": text | {"color": INK},
+            "name": "on_bar",
+            "transform": [{"filter": f"{SHOWN} && {_FITS}"}],
+            "mark": text | {"x": 6, "color": "white"},
             "encoding": words,
         },
+        {
+            "name": "ink_faded",
+            "transform": [{"filter": f"!({SHOWN}) && {_FITS}"}],
+            "mark": text | {"x": 6, "color": INK},
+            "encoding": words,
+        },
+        {"name": "halo_beside", "transform": beside, "mark": text | {"dx": 8} | halo, "encoding": at_end},
+        {"name": "ink_beside", "transform": beside, "mark": text | {"dx": 8, "color": INK}, "encoding": at_end},
     ]
 
 

@@ -18,12 +18,14 @@ def over_time(point: Point, style: Style) -> Plot:
         ],
         "layer": [*change_rules(point), _lines(point, style)],
     }
+    findings = {name: _finding(point, name) for name in OUTCOMES}
     changes = " Dotted lines are changes of the workload or the links." if point.changes() else ""
     return Plot(
         "over-time",
         "Over time",
-        f"By the time at which requests arrive, all finished seeds together.{changes}",
-        _finding(point),
+        f"By the time at which requests arrive, all finished seeds together; the axis need not start at 0.{changes}",
+        findings["success"],
+        findings,
         tuple(f"at {at_s:g} s: {words}" for at_s, words in point.changes()),
         spec,
     )
@@ -65,14 +67,16 @@ def _lines(point: Point, style: Style) -> Spec:
     }
 
 
-def _finding(point: Point) -> str:
+def _finding(point: Point, outcome: str) -> str:
     best, edges_s = point.ranking[0], point.body["time_s"]
-    counts = list(zip(*(point.detail(best)["outcomes"][o] for o in OUTCOMES), strict=True))  # by bin, success first
-    shares = [(count[0] / sum(count), i) for i, count in enumerate(counts) if sum(count)]
+    counts = point.detail(best)["outcomes"]
+    requests = [sum(bins) for bins in zip(*(counts[o] for o in OUTCOMES), strict=True)]
+    shares = [(n / all_, i) for i, (n, all_) in enumerate(zip(counts[outcome], requests, strict=True)) if all_]
     if not shares:
         return "No request arrived."
+    what = "success" if outcome == "success" else f"{outcome} requests"
     (low, low_bin), (high, high_bin) = min(shares), max(shares)
     return (
-        f"Under {best} the share of success is lowest, {low:.1%}, {edges_s[low_bin]:g} to {edges_s[low_bin + 1]:g} s "
+        f"Under {best} the share of {what} is lowest, {low:.1%}, {edges_s[low_bin]:g} to {edges_s[low_bin + 1]:g} s "
         f"after the start, and highest, {high:.1%}, after {edges_s[high_bin]:g} to {edges_s[high_bin + 1]:g} s."
     )

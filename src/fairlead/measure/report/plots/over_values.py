@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.measure.report.document import OUTCOMES, Document, Point, highlighted, points, sweep
-from fairlead.measure.report.plots.common import SHOWN, Plot, Style, known, share_ends, tooltip
+from fairlead.measure.report.plots.common import (
+    NO_INTERVALS,
+    SHOWN,
+    Plot,
+    Style,
+    ends,
+    has_interval,
+    known,
+    tooltip,
+    with_ends,
+)
 from fairlead.measure.report.style import INK, Spec, by_look
 from fairlead.measure.report.words import percent
 
@@ -23,16 +33,29 @@ def over_values(document: Document, legend: bool) -> Plot | None:
     if not found:
         return Plot("sweep", title, "No seed is finished, so there is nothing to draw.")
     style = Style(by_look(document), highlighted(document, found[0][1]), legend)
-    lead = [f"{p.label} {p.ranking[0]} {percent(p.figure(p.ranking[0], 'success'))} %" for _, p in found]
-    bound = any(known(p.bound) for _, p in found)
+    findings = {name: _finding(found, name) for name in OUTCOMES}
     return Plot(
-        "sweep",
-        title,
-        "Mean over the seeds; bands are 95 % intervals."
-        + (" The dashed line without points is the upper bound on success, which no policy can pass." if bound else ""),
-        f"Best by value: {'; '.join(lead)}.",
-        spec=_spec(found, _x(param, values), style),
+        "sweep", title, _caption(found), findings["success"], findings, spec=_spec(found, _x(param, values), style)
     )
+
+
+def _caption(found: Found) -> str:
+    text = NO_INTERVALS
+    if _have_intervals(found):
+        text = (
+            f"Mean over the seeds; {'bars' if len(found) == 1 else 'bands'} are 95 % intervals of each policy alone, "
+            "differences are paired by seed: look at behind best."
+        )
+    text += " The axis need not start at 0."
+    if any(known(p.bound) for _, p in found):
+        text += " The dashed line without points is the upper bound on success, which no policy can pass."
+    return text
+
+
+def _finding(found: Found, outcome: str) -> str:
+    lead = [f"{p.label} {p.ranking[0]} {percent(p.figure(p.ranking[0], outcome))} %" for _, p in found]
+    what = "Best by value" if outcome == "success" else f"Requests {outcome} under the best by value"
+    return f"{what}: {'; '.join(lead)}."
 
 
 def _x(param: str, values: list[Any]) -> Spec:
@@ -57,8 +80,8 @@ def _spec(found: Found, x: Spec, style: Style) -> Spec:
     shared = [
         {"filter": SHOWN},
         {"calculate": "datum[measure]", "as": "share"},
-        {"calculate": "datum[measure + '_low']", "as": "low"},
-        {"calculate": "datum[measure + '_high']", "as": "high"},
+        {"calculate": "datum[measure + '_low']", "as": "share_low"},
+        {"calculate": "datum[measure + '_high']", "as": "share_high"},
     ]
     texts = {"label": "at", **{f"{o}_text": o for o in OUTCOMES}}
     lines: Spec = {
@@ -66,10 +89,7 @@ def _spec(found: Found, x: Spec, style: Style) -> Spec:
         "transform": shared,
         "encoding": {"x": x},
         "layer": [
-            {
-                "mark": {"type": "area", "opacity": 0.16},
-                "encoding": {"y": y | {"field": "low"}, "y2": {"field": "high"}} | style.lines("color"),
-            },
+            *([_intervals(found, y, style)] if _have_intervals(found) else []),
             {
                 "mark": {"type": "line", "strokeWidth": 2, "strokeJoin": "round"},
                 "encoding": {"y": y | {"field": "share"}} | style.lines("color", "strokeDash"),
@@ -87,13 +107,26 @@ def _spec(found: Found, x: Spec, style: Style) -> Spec:
     }
 
 
+def _have_intervals(found: Found) -> bool:
+    return any(has_interval(p.figure(policy, "success")) for _, p in found for policy in p.ranking)
+
+
+def _intervals(found: Found, y: Spec, style: Style) -> Spec:
+    """Bands along the values; one value alone has no area, so bars."""
+    return {
+        "transform": [with_ends("share")],
+        "mark": {"type": "area", "opacity": 0.16} if len(found) > 1 else {"type": "rule", "strokeWidth": 1.5},
+        "encoding": {"y": y | {"field": "share_low"}, "y2": {"field": "share_high"}} | style.lines("color"),
+    }
+
+
 def _row(value: Any, point: Point, policy: str, x: Spec) -> Spec:
     row: Spec = {"policy": policy, "label": point.label, "value": value if x["type"] == "quantitative" else str(value)}
     for name in OUTCOMES:
         share = point.figure(policy, name)
         if known(share):
             row[name] = share.mean
-            row[f"{name}_low"], row[f"{name}_high"] = share_ends(share)
+            row |= ends(name, share, 0.0, 1.0)
         row[f"{name}_text"] = f"{percent(share)} %"
     return row
 

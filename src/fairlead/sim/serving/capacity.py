@@ -1,4 +1,7 @@
-"""How much work a station can do at once: its servers, or what a shared node gets done at its best mix."""
+"""How much work a station can do at once: its servers, or what a shared node gets done at its best mix.
+
+Called by the upper bound and by the detail of runs, both in experiments. A function of the plan alone.
+"""
 
 from __future__ import annotations
 

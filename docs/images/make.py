@@ -1,0 +1,91 @@
+"""Make the pictures of results in the docs from real runs: `python docs/images/make.py`, some minutes.
+
+Run by hand when the look of tables or reports changes; not part of the package or the site. Needs what the browser
+tests need (the dev extra and a Chromium). Overwrites compare-table.svg and the PNG files beside it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.text import Text
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1] / "tests"))
+from browser import chromium  # noqa: E402
+
+TABLE = ["compare", "full-edge", "--seeds", "5"]
+COMPARISON = ["compare", "shifting", "ecsrl", "--seeds", "5", "--report", "compare.html"]
+SWEEP = ["sweep", "full-edge", "--param", "rate", "--values", "20:120:20", "--seeds", "5", "--checkpoint", "none",
+         "--report", "sweep.html"]  # fmt: skip
+COLUMNS = 112
+
+
+def main() -> None:
+    (HERE / "compare-table.svg").write_text(table(in_terminal(TABLE)))
+    with tempfile.TemporaryDirectory() as folder:
+        for command in (COMPARISON, SWEEP):
+            subprocess.run([sys.executable, "-m", "fairlead", *command], cwd=folder, check=True)
+        shoot(Path(folder))
+
+
+def in_terminal(command: list[str]) -> str:
+    """What the command writes to a terminal of that many columns."""
+    ours, its = pty.openpty()
+    env = os.environ | {"COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
+    with subprocess.Popen([sys.executable, "-m", "fairlead", *command], stdout=its, env=env) as process:
+        os.close(its)
+        written = b""
+        try:
+            while part := os.read(ours, 65536):
+                written += part
+        except OSError:  # how Linux says that the other end is closed
+            pass
+    if process.returncode:
+        sys.exit(process.returncode)
+    return written.decode().replace("\r\n", "\n").rstrip()
+
+
+def table(text: str) -> str:
+    """The text as a picture of a terminal, which loads no fonts."""
+    out = Console(record=True, width=COLUMNS, file=io.StringIO())
+    out.print(Text.from_ansi(text))
+    form = re.sub(r"@font-face \{\{.*?\}\}|<!--.*?-->", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    form = form.replace("Fira Code, monospace", "Fira Code, DejaVu Sans Mono, monospace")
+    return out.export_svg(title=" ".join(["fairlead", *TABLE]), code_format=form, unique_id="compare-table")
+
+
+def shoot(folder: Path) -> None:
+    """Open the reports and take the pictures."""
+    with chromium() as browser:
+
+        def take(name: str, file: str, top: str | None, width: int, height: int, **more: object) -> None:
+            page = browser.new_page(viewport={"width": width, "height": height}, **more)
+            page.goto((folder / file).as_uri())
+            page.wait_for_selector("main[aria-busy=false]")
+            if top:
+                page.locator(top).evaluate("e => scrollTo({top: e.getBoundingClientRect().top + scrollY - 16})")
+            if name == "report-dark":
+                points = page.locator("figure[data-plot=over-time] .mark-symbol.role-mark path")
+                points.nth(points.count() // 6).hover()
+                page.locator("#vg-tooltip-element.visible").wait_for()
+            page.screenshot(path=HERE / f"{name}.png")
+            page.close()
+
+        take("report-light", "compare.html", None, 1280, 1120)
+        take("report-dark", "compare.html", "figure[data-plot=over-time]", 1280, 1000, color_scheme="dark")
+        take("report-phone", "compare.html", "#controls", 360, 780, device_scale_factor=2)
+        take("sweep", "sweep.html", "#plots", 1280, 820)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The form of a result document, as far as the report reads it: every field with its type.
+
+`document.check` holds a document against it, so that nothing behind it meets a wrong type. What else a document has
+is not looked at.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, NotRequired
+
+from pydantic import AfterValidator, Field, FiniteFloat, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic takes the one in typing from Python 3.12 on only
+
+
+def _number(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is None or value in ("inf", "-inf") or (is_number and abs(value) < _MOST):
+        return value
+    raise ValueError("should be a number, 'inf', '-inf', or null for none")
+
+
+def _drawable(value: Any) -> Any:
+    if isinstance(value, int | float) and not abs(value) < _MOST:
+        raise ValueError("should be finite")
+    _encodable(str(value))
+    return value
+
+
+def _encodable(value: str) -> str:
+    value.encode()  # JSON can hold halves of characters, a file can't
+    return value
+
+
+_MOST = 1e300
+Number = Annotated[Any, AfterValidator(_number)]
+Text = Annotated[str, AfterValidator(_encodable)]
+Count = Annotated[int, Field(ge=0, le=2**53)]
+Edges = Annotated[list[FiniteFloat], Field(min_length=2)]
+
+
+class _Estimate(TypedDict):
+    mean: Number
+    ci95: Number
+    n: Count
+
+
+class _Bound(_Estimate):
+    by_seed: NotRequired[list[Number] | None]
+
+
+class _Outcomes(TypedDict):
+    success: list[Count]
+    late: list[Count]
+    inaccurate: list[Count]
+    rejected: list[Count]
+
+
+class _Detail(TypedDict):
+    outcomes: _Outcomes
+    latency: list[Count]
+    load: dict[Text, list[Number]]
+
+
+class _Policy(TypedDict):
+    figures: dict[Text, _Estimate | None]
+    behind_best: _Estimate | None
+    by_seed: dict[Text, list[Number]]
+    detail: NotRequired[_Detail | None]  # older documents have none, and get a line of their own
+
+
+class _Change(TypedDict):
+    at_s: FiniteFloat
+    what: Text
+
+
+class _Scenario(TypedDict):
+    title: NotRequired[Text | None]
+    seeds: list[int]
+    ranking: list[Text]
+    assumptions: list[Text]
+    bound: NotRequired[_Bound | None]
+    changes: NotRequired[list[_Change] | None]
+    time_s: NotRequired[Edges]
+    latency_ms: NotRequired[Edges]
+    policies: dict[Text, _Policy]
+
+
+class _Sweep(TypedDict):
+    param: Text
+    values: list[Annotated[Any, AfterValidator(_drawable)]]
+
+
+class _Settings(TypedDict):
+    seeds: list[int]
+    policies: list[Text]
+    set: NotRequired[list[Text] | None]
+    sweep: NotRequired[_Sweep | None]
+
+
+class _Document(TypedDict):
+    fairlead: Text
+    versions: dict[Text, Text]
+    settings: _Settings
+    policies: dict[Text, dict[Text, Text]]
+    complete: NotRequired[bool]
+    stopped: NotRequired[Text | None]
+    failures: NotRequired[dict[Text, Text] | None]
+    scenarios: dict[Text, _Scenario]
+
+
+@cache
+def _form() -> TypeAdapter[_Document]:
+    return TypeAdapter(_Document)
+
+
+def first_fault(document: Any) -> str:
+    """Where the document departs from the form, and what would be right, in one line; empty when it does not."""
+    try:
+        _form().validate_python(document, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where, what = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        return " ".join(f"{where}: {what[0].lower()}{what[1:]}".split())
+    return ""
