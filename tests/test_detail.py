@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from builders import Ask, batching, deploy, link_change, node, phase, play, scenario, shared_device, source
-from fairlead.experiments.detail import LATENCY_MS, changes, detail, time_edges_s, together
+from fairlead.experiments.detail import LATENCY_MS, Sum, changes, detail, time_edges_s
 from fairlead.policies.interface import find
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.host import run
@@ -106,7 +106,10 @@ def test_seeds_together_add_counts_and_average_loads() -> None:
     names = ("success", "late", "inaccurate", "rejected")
     one = {"outcomes": {k: [1, 2] for k in names}, "latency": [3], "load": {"n": [0.5]}}
     two = {"outcomes": {k: [0, 5] for k in names}, "latency": [4], "load": {"n": [1.0]}}
-    both = together([one, two])
+    total = Sum()
+    total.add(one)
+    total.add(two)
+    both = total.detail()
     assert both["outcomes"]["late"] == [1, 7]
     assert both["latency"] == [7]
     assert both["load"] == {"n": [0.75]}
@@ -115,9 +118,14 @@ def test_seeds_together_add_counts_and_average_loads() -> None:
 def test_changes_are_told_in_words_and_in_order() -> None:
     made = scenario(
         sources=[source(phases=(phase(at_s=0.0, rate=0.5), phase(at_s=0.6, rate=2.0)))],
-        changes=[link_change(to="edge", at_s=0.3, up=False), link_change(to="edge", at_s=0.6, up=True, delay_ms=7.0)],
+        changes=[
+            link_change(to="edge", at_s=0.3, up=False),
+            link_change(from_="site", to="edge", at_s=0.4, delay_sd_ms=2.0),
+            link_change(to="edge", at_s=0.6, up=True, delay_ms=7.0),
+        ],
     )
     assert changes(made) == [
         {"at_s": 0.3, "what": "link to edge: down"},
+        {"at_s": 0.4, "what": "link from site to edge: deviation 2 ms"},
         {"at_s": 0.6, "what": "app: rate x 2; link to edge: delay 7 ms, up"},
     ]

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.checkpoint import Checkpoint
+from fairlead.experiments.detail import Sum
 from fairlead.experiments.identity import keys
 from fairlead.experiments.piece import Figures, Piece, PieceResult
 from fairlead.experiments.workers import Workers, WorkersLost, local
@@ -23,13 +23,13 @@ from fairlead.measure.statistics import Estimate, estimate, paired_difference
 
 @dataclass
 class Comparison:
-    """The runs that are finished. `runs[label][policy][seed]` are their figures; details likewise."""
+    """The runs that are finished. `runs[label][policy][seed]` are their figures."""
 
     scenarios: dict[str, Scenario]  # by label: their name, or the point of a sweep
     policies: tuple[str, ...]
     seeds: tuple[int, ...]
     runs: dict[str, dict[str, dict[int, Figures]]] = field(default_factory=dict)
-    details: dict[str, dict[str, dict[int, dict[str, Any]]]] = field(default_factory=dict)
+    details: dict[str, dict[str, Sum]] = field(default_factory=dict)  # [label][policy], of all seeds
     bounds: dict[str, dict[int, float]] = field(default_factory=dict)  # [label][seed]
     failures: dict[str, str] = field(default_factory=dict)  # policy -> one line
     interrupted: str = ""  # why not all of it was run; empty when it was
@@ -41,7 +41,7 @@ class Comparison:
         for policy, figures in piece.figures.items():
             self.runs.setdefault(piece.label, {}).setdefault(policy, {})[piece.seed] = figures
         for policy, detail in piece.details.items():
-            self.details.setdefault(piece.label, {}).setdefault(policy, {})[piece.seed] = detail
+            self.details.setdefault(piece.label, {}).setdefault(policy, Sum()).add(detail)
         if piece.bound is not None:
             self.bounds.setdefault(piece.label, {})[piece.seed] = piece.bound
         for policy, line in piece.failures.items():  # the least of them, whichever came first

@@ -7,7 +7,6 @@ the time: all its servers busy with full batches, or the best mix of a shared no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +21,8 @@ _MOST_BINS: Final = 120
 _STEPS_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 _OUTCOMES: Final = {"success": Outcome.SUCCESS, "late": Outcome.LATE, "inaccurate": Outcome.INACCURATE,
                     "rejected": Outcome.REJECTED}  # fmt: skip
+
+_LOAD_UNITS: Final = 10_000  # loads have four digits
 
 #: Edges of the latency bins: 40 to a decade, from 0.1 ms to 100 s.
 LATENCY_MS: Final = tuple(float(f"{x:.4g}") for x in np.logspace(-1, 5, 241))
@@ -86,17 +87,34 @@ def _count(
                 sent_ms[there.node, now] += work_ms * there.weight
 
 
-def together(details: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of all seeds, in their order: counts added up, the mean of loads."""
-    first = details[0]
-    return {
-        "outcomes": {k: [sum(x) for x in zip(*(d["outcomes"][k] for d in details), strict=True)] for k in _OUTCOMES},
-        "latency": [sum(x) for x in zip(*(d["latency"] for d in details), strict=True)],
-        "load": {
-            node: [round(sum(x) / len(details), 4) for x in zip(*(d["load"][node] for d in details), strict=True)]
-            for node in first["load"]
-        },
-    }
+class Sum:
+    """The details of several seeds: counts added up, the mean of loads.
+
+    All are whole numbers, so that it is the same whoever comes first.
+    """
+
+    def __init__(self) -> None:
+        self._seeds = 0
+        self._outcomes: dict[str, Any] = {}
+        self._latency: Any = 0
+        self._load: dict[str, Any] = {}  # in units of 1 / _LOAD_UNITS
+
+    def add(self, one: dict[str, Any]) -> None:
+        """Take in the detail of one more seed."""
+        self._seeds += 1
+        self._latency = self._latency + np.array(one["latency"])
+        for name, counts in one["outcomes"].items():
+            self._outcomes[name] = self._outcomes.get(name, 0) + np.array(counts)
+        for node, load in one["load"].items():
+            self._load[node] = self._load.get(node, 0) + np.rint(np.array(load) * _LOAD_UNITS).astype(np.int64)
+
+    def detail(self) -> dict[str, Any]:
+        """All of them together, in the form of one."""
+        return {
+            "outcomes": {name: counts.tolist() for name, counts in self._outcomes.items()},
+            "latency": self._latency.tolist(),
+            "load": {node: np.round(x / self._seeds / _LOAD_UNITS, 4).tolist() for node, x in self._load.items()},
+        }
 
 
 def changes(scenario: Scenario) -> list[dict[str, Any]]:
@@ -109,11 +127,13 @@ def changes(scenario: Scenario) -> list[dict[str, Any]]:
                 words += f", from {', '.join(phase.sites)}"
             found.setdefault(phase.at_s, []).append(words)
     for change in scenario.link_changes:
-        parts = {
-            "delay": change.delay_ms is not None and f"delay {change.delay_ms:g} ms",
-            "bandwidth": change.bandwidth_mbps is not None and f"{change.bandwidth_mbps:g} Mbit/s",
-            "up": change.up is not None and ("up" if change.up else "down"),
-        }
-        found.setdefault(change.at_s, []).append(f"link to {change.to}: {', '.join(p for p in parts.values() if p)}")
+        parts = [
+            change.delay_ms is not None and f"delay {change.delay_ms:g} ms",
+            change.delay_sd_ms is not None and f"deviation {change.delay_sd_ms:g} ms",
+            change.bandwidth_mbps is not None and f"{change.bandwidth_mbps:g} Mbit/s",
+            change.up is not None and ("up" if change.up else "down"),
+        ]
+        where = f"link to {change.to}" if change.from_ == "*" else f"link from {change.from_} to {change.to}"
+        found.setdefault(change.at_s, []).append(f"{where}: {', '.join(p for p in parts if p)}")
     inside = (at_s for at_s in sorted(found) if 0.0 < at_s < scenario.workload.duration_s)
     return [{"at_s": at_s, "what": "; ".join(found[at_s])} for at_s in inside]

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairlead import __version__
 from fairlead.experiments.compare import Comparison
-from fairlead.experiments.detail import LATENCY_MS, changes, time_edges_s, together
+from fairlead.experiments.detail import LATENCY_MS, changes, time_edges_s
 from fairlead.experiments.identity import LIBRARIES
 from fairlead.experiments.sweep import Sweep
 from fairlead.measure.statistics import Estimate, estimate
@@ -81,7 +81,7 @@ def _scenario(result: Comparison, label: str) -> dict[str, Any]:
                 "figures": {k: _estimate(e) for k, e in result.estimates(label, policy).items()},
                 "behind_best": _estimate(result.behind_best(label, policy)),
                 "by_seed": {k: result.values(label, policy, k) for k in result.runs[label][policy][seeds[0]]},
-                "detail": together([result.details[label][policy][s] for s in seeds]),
+                "detail": result.details[label][policy].detail(),
             }
             for policy in ranking
         },
