@@ -67,8 +67,8 @@ def test_values_are_lists_or_ranges(text: str, values: tuple[Any, ...], last: st
         ("20,20.0", "rate=20 is there twice"),
         ("20:x:5", "expected start:stop:step"),
         ("20:40:0", "expected start:stop:step"),
-        ("40:20:5", "0 values; 1 to 1000 are possible"),
-        ("0:1:1e-9", "1000000001 values; 1 to 1000 are possible"),
+        ("40:20:5", "no values"),
+        ("0:1:1e-9", "more than 1000 values"),
     ],
 )
 def test_wrong_values_are_told_in_one_line(text: str, message: str) -> None:
