@@ -82,7 +82,7 @@ def shoot(folder: Path) -> None:
             page.close()
 
         take("report-light", "compare.html", None, 1280, 1120)
-        take("report-dark", "compare.html", "figure[data-plot=over-time]", 1280, 1000, color_scheme="dark")
+        take("report-dark", "compare.html", "figure[data-plot=over-time]", 1280, 1110, color_scheme="dark")
         take("report-phone", "compare.html", "#controls", 360, 780, device_scale_factor=2)
         take("sweep", "sweep.html", "#plots", 1280, 820)
 
