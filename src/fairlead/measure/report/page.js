@@ -11,6 +11,7 @@ const policyChooser = document.getElementById("chosen");
 const views = new Map(); // plot name -> what vegaEmbed returned
 const touched = { shown: false, chosen: false }; // until then, each label shows its own best policies
 let drawing = Promise.resolve();
+let turns = 0; // under way or waiting
 
 // Vega warns of an axis without data. When a reader has switched everything off, that is meant.
 const [QUIET, WARN] = [1, 2];
@@ -88,10 +89,12 @@ async function pass(figure) {
 
 /** Do this with these figures after what is being drawn, so that two choices in a row never mix. */
 function inTurn(wanted, work) {
+  turns += 1;
   main.setAttribute("aria-busy", "true");
   drawing = drawing.then(async () => {
     for (const figure of wanted) await work(figure).catch((error) => fail(figure, error));
-    main.setAttribute("aria-busy", "false");
+    turns -= 1;
+    if (turns === 0) main.setAttribute("aria-busy", "false");
   });
 }
 
