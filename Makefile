@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help up test test-fast check bench docs lock clean
+.PHONY: help up env test test-fast check bench docs lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make up      set up and run a short comparison"
+	@echo "make env     set up all extras, as the tests need them"
 	@echo "make test    set up and run the tests"
 	@echo "make check   lint, types, import directions, docs (what CI runs, with the tests)"
 	@echo "make bench   run the benchmarks"
@@ -36,6 +37,8 @@ up: $(VENV)/.core
 	@$(BIN)/fairlead compare full-edge --seeds 5 --report fairlead-report.html
 	@echo "Open fairlead-report.html in a browser. More: $(BIN)/fairlead --help"
 
+env: $(VENV)/.dev
+
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
 
@@ -47,14 +50,14 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.gym
 
 docs: $(VENV)/.dev
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
 lock: $(VENV)/.made

@@ -152,7 +152,7 @@ def kept(process: subprocess.Popen[str], out: Path, exit_code: int, why: str) ->
     document = json.loads(out.read_text())
     seeds = len(document["scenarios"]["ecsrl"]["seeds"])
     assert document["complete"] is False
-    assert f"fairlead: {why}; {seeds} of {SEEDS} scenario seeds were finished and are kept" in stderr
+    assert f"fairlead: {why}; {seeds} of {SEEDS} pieces were finished and are kept" in stderr
     assert f"{seeds} paired seeds" in stdout
     return seeds
 

@@ -49,7 +49,7 @@ def test_the_verdict_names_the_best_its_lead_and_the_bound() -> None:
     made["scenarios"]["shifting"]["policies"]["power-of-two-choices"]["behind_best"]["ci95"] = 0.005
     assert said(made) == (
         "cheaper is best: 95.0 ± 0.6 % of requests in time and accurate, 1.2 ± 0.5 points ahead of "
-        "power-of-two-choices; no policy can pass 97.5 ± 0.4 %, 2.4 ± 0.8 points above."
+        "power-of-two-choices; no policy can pass 97.5 ± 0.4 %, 2.4 ± 0.8 points more."
     )
 
 
@@ -365,7 +365,7 @@ def test_without_the_extra_one_line_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     assert main(["report", str(tmp_path / "out.json")]) == 2
-    assert "pip install 'fairlead[report]'" in capsys.readouterr().err
+    assert "pip install vl-convert-python" in capsys.readouterr().err
 
 
 # The page, in a browser

@@ -47,6 +47,8 @@ def check_options(args: argparse.Namespace) -> None:
             raise UserError(f"--{option}: a name is missing")
     if args.json and args.json != "-":
         check_writable(Path(args.json))
+    if args.report and Path(args.report).suffix not in (".html", ".htm"):
+        raise UserError(f"--report {args.report}: it is a page, so its name should end in .html (--plots: PNG and SVG)")
     if args.report:
         check_writable(Path(args.report))
     if args.plots:
@@ -73,9 +75,10 @@ def answer(
     try:  # the tables before the files: a full disk then costs the files alone
         show(console(stderr=args.json == "-"), result)
     finally:  # and a reader of the tables who has gone (`| head`) does not cost the files
+        code = _close(result, checkpoint)
         if args.json or args.report or args.plots:
             _write(args, as_document(result, args.overrides, sweep))
-    return _close(result, checkpoint)
+    return code
 
 
 def _write(args: argparse.Namespace, document: dict[str, Any]) -> None:
@@ -118,7 +121,7 @@ def _progress() -> Progress:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("scenario seeds"),
+        TextColumn("pieces (a scenario and a seed)"),
         TimeRemainingColumn(),
         console=(console := Console(stderr=True)),
         transient=True,
@@ -154,9 +157,9 @@ def _close(result: Comparison, checkpoint: Path | None) -> int:
     if result.interrupted:
         done = sum(len(result.done_seeds(label)) for label in result.scenarios)
         total = len(result.scenarios) * len(result.seeds)
-        where = f" in {checkpoint}; the same command goes on from there" if checkpoint and done else ""
+        where = f"; the same command goes on with what {checkpoint} has" if checkpoint and done else ""
         print(
-            f"fairlead: {result.interrupted}; {done} of {total} scenario seeds were finished and are kept{where}",
+            f"fairlead: {result.interrupted}; {done} of {total} pieces were finished and are kept{where}",
             file=sys.stderr,
         )
         return 130 if result.interrupted == "interrupted" else 1

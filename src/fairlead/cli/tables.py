@@ -62,7 +62,7 @@ def failed(out: Console, result: Comparison) -> None:
 
 def _print(out: Console, columns: Columns, least_important_first: list[str]) -> None:
     """Print the columns that fit; the first of them is the policies."""
-    left_out = []
+    left_out, order = [], list(columns)
     for heading in least_important_first:
         if width(columns) <= out.width:
             break
@@ -70,7 +70,8 @@ def _print(out: Console, columns: Columns, least_important_first: list[str]) -> 
         del columns[heading]
     out.print(table(columns))
     if left_out:
-        out.print(f"[dim]no room here for: {', '.join(left_out)} (a wider terminal or --json has them)[/dim]")
+        named = ", ".join(heading for heading in order if heading in left_out)
+        out.print(f"[dim]no room here for: {named} (a wider terminal or --json has them)[/dim]")
 
 
 def width(columns: Columns) -> int:
@@ -127,7 +128,7 @@ def _sections(assumed: list[tuple[str, str]]) -> str:
 
 
 def _plus_minus(e: Estimate, form: str) -> str:
-    return form.format(e.mean) + ("" if math.isnan(e.ci95) else f" ±{form.format(e.ci95)}")
+    return form.format(round(e.mean, 2) + 0.0) + ("" if math.isnan(e.ci95) else f" ±{form.format(e.ci95)}")
 
 
 def _times(factor: float, e: Estimate) -> Estimate:

@@ -68,9 +68,12 @@ class Checkpoint:
     def add(self, key: str, result: PieceResult) -> None:
         """Append a result; it is on the disk when this returns, so it outlives the process and the power."""
         self._nothing_in_it = False
-        self._file.write(json.dumps({"key": key} | vars(result)).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.write(json.dumps({"key": key} | vars(result)).encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def _mend(self) -> None:
         """Cut off what a kill left of the last line."""

@@ -88,7 +88,7 @@ def _check(address: str) -> None:
     if not match:
         raise UserError(f"--ray {address}: expected host:port, auto or ray://host:port")
     if importlib.util.find_spec("ray") is None:
-        raise UserError("--ray needs Ray: pip install 'fairlead[ray]'")
+        raise UserError("--ray needs Ray: pip install ray")
     if match["port"]:
         try:
             socket.create_connection((match["host"], int(match["port"])), timeout=5).close()

@@ -38,6 +38,8 @@ class Sweep:
 def read_sweep(param: str, text: str) -> Sweep:
     """The sweep that the user wrote: `20,40,60`, or `20:120:20` for start, stop (included) and step."""
     span = _RANGE.fullmatch(text)
+    if re.fullmatch(r"[\d.]+:[\d.]+", text):
+        raise UserError(f"--values {text}: the step is missing: start:stop:step (20:120:20)")
     values = _range(text, *span.groups()) if span else _list(text)
     sweep = Sweep(param, tuple(_tidy(value) for value in values))
     try:
@@ -74,8 +76,12 @@ def _range(text: str, *ends: str) -> list[float]:
     except (ArithmeticError, ValueError):
         raise UserError(f"--values {text}: expected start:stop:step, numbers with a step not 0 (20:120:20)") from None
     if not 0 <= steps < _MOST_VALUES:
-        raise UserError(f"--values {text}: {'no' if steps < 0 else 'more than ' + str(_MOST_VALUES)} values")
+        raise UserError(f"--values {text}: {_why(steps)}")
     return [float(start + i * step) for i in range(steps + 1)]
+
+
+def _why(steps: int) -> str:
+    return "no values: the step leads away from the stop" if steps < 0 else f"more than {_MOST_VALUES} values"
 
 
 def _tidy(value: Any) -> Any:

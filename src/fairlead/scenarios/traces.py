@@ -1,4 +1,4 @@
-"""Reads a trace of arrivals: CSV always, Parquet where pyarrow is installed (`pip install 'fairlead[data]'`)."""
+"""Reads a trace of arrivals: CSV always, Parquet where pyarrow is installed (the extra `data`)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _read_parquet(path: Path) -> dict[str, list[Any]]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise UserError(f"{path}: Parquet needs pyarrow: pip install 'fairlead[data]'") from error
+        raise UserError(f"{path}: Parquet needs pyarrow: pip install pyarrow") from error
     try:
         table = pyarrow.parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:

@@ -22,7 +22,7 @@ def converter() -> ModuleType:
     try:
         import vl_convert
     except ImportError:
-        raise UserError("reports and plots need vl-convert: pip install 'fairlead[report]'") from None
+        raise UserError("reports and plots need vl-convert: pip install vl-convert-python") from None
     return vl_convert
 
 

@@ -77,4 +77,4 @@ def _gap(point: Point) -> str:
     if math.isnan(point.bound.mean):
         return ""
     gap = point.below_bound(point.ranking[0])
-    return f"; no policy can pass {percent(point.bound)} %, {percent(gap)} points above"
+    return f"; no policy can pass {percent(point.bound)} %, {percent(gap)} points more"

@@ -23,8 +23,18 @@ def plots_of(document: Document, point: Point, legend: bool) -> list[Plot]:
     if not point.ranking:
         return []
     style = Style(by_look(document), highlighted(document, point), legend)
-    others = [over_time(point, style), latency(point, style), load(point), energy(point, style)]
+    lines = [_of_how_many(plot, style) for plot in (over_time(point, style), latency(point, style))]
+    others = [*lines, load(point), energy(point, style)]
     return [outcomes(point), *(_with_bound(plot, point) for plot in others)]
+
+
+def _of_how_many(plot: Plot, style: Style) -> Plot:
+    """A file can't be asked for the other lines."""
+    if not style.legend or len(style.highlighted) == len(style.policies):
+        return plot
+    return replace(
+        plot, caption=f"{plot.caption} {len(style.highlighted)} of {len(style.policies)} policies are drawn."
+    )
 
 
 def _with_bound(plot: Plot, point: Point) -> Plot:
