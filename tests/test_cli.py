@@ -255,8 +255,13 @@ def test_a_killed_worker_costs_no_finished_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["compare", "ecsrl", "--json", "a", "--report", "a"], "--json and --report need a file each"),
-        (["compare", "ecsrl", "--report", "b", "--checkpoint", "b"], "--report and --checkpoint need a file each"),
+        (["compare", "ecsrl", "--json", "a.html", "--report", "a.html"], "--json and --report need a file each"),
+        (
+            ["compare", "ecsrl", "--report", "b.html", "--checkpoint", "b.html"],
+            "--report and --checkpoint need a file each",
+        ),
+        (["compare", "ecsrl", "--report", "out.pdf"], "its name should end in .html"),
+        (["sweep", "ecsrl", "--param", "rate", "--values", "20:120"], "the step is missing"),
         (["compare", "ecsrl", "--report", ""], "--report: a name is missing"),
         (["compare", "ecsrl", "--seeds", "99999999999999999999"], "--seeds"),
         (["compare", "ecsrl", "--plots", "taken/plots"], "taken/plots: can't make this folder"),
