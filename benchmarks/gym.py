@@ -11,8 +11,6 @@ full-edge.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +18,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from benchmarks import yardstick
+from benchmarks import figures, yardstick
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import find
 from fairlead.scenarios.loader import load
@@ -175,18 +173,5 @@ def measure() -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="one flat JSON object")
-    as_json = parser.parse_args().json
-    figures = measure()
-    if as_json:
-        print(json.dumps(figures))
-        return
-    for name, value in figures.items():
-        print(f"{name:48s} {value:,.0f}")
-
-
 if __name__ == "__main__":
-    main()
+    figures.main(__doc__, measure)

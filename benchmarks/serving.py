@@ -7,15 +7,13 @@ Times are the best of several runs, for both. All accounting is on: rows per req
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks import yardstick
+from benchmarks import figures, yardstick
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import find
 from fairlead.sim.serving import workload as drawn
@@ -69,18 +67,5 @@ def measure() -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="one flat JSON object")
-    as_json = parser.parse_args().json
-    figures = measure()
-    if as_json:
-        print(json.dumps(figures))
-        return
-    for name, value in figures.items():
-        print(f"{name:32s} {value:,.4g}" if value < 1000 else f"{name:32s} {value:,.0f}")
-
-
 if __name__ == "__main__":
-    main()
+    figures.main(__doc__, measure)

@@ -808,9 +808,11 @@ def test_batches_run_on_numpy_and_numba_alone(tmp_path: Path) -> None:
 
 
 def test_a_broken_gymnasium_does_not_reach_the_batches(tmp_path: Path) -> None:
-    (tmp_path / "gymnasium.py").write_text("raise ImportError('of another kind')")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import fairlead.sim.gym.dispatch"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    (tmp_path / "gymnasium.py").write_text("print('asked for'); raise ImportError('of another kind')")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import fairlead.sim.gym.dispatch; print('there')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split("\n")[0] == "asked for", done.stderr
+    assert done.stdout.endswith("there\n"), done.stderr
 
 
 # ---- docs

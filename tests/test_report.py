@@ -717,14 +717,18 @@ def test_a_phone_never_scrolls_sideways(open_page: Open, made: dict[str, Any]) -
     assert 300 < svg["width"] <= 328
 
 
-def test_plots_grow_with_the_window(open_page: Open) -> None:
+def test_plots_follow_the_width_of_the_window(open_page: Open) -> None:
     found = open_page(document())
     plot = found.page.locator("figure[data-plot=latency] svg")
-    narrow = plot.bounding_box()
+    wide = plot.bounding_box()
+    assert wide is not None
     found.page.set_viewport_size({"width": 1000, "height": 900})
     found.page.wait_for_function(
-        "w => document.querySelector('figure[data-plot=latency] svg').clientWidth < w", arg=narrow["width"]
+        "w => document.querySelector('figure[data-plot=latency] svg').clientWidth < w", arg=wide["width"]
     )
+    narrow = plot.bounding_box()
+    assert narrow is not None
+    assert 0.5 * wide["width"] < narrow["width"] < wide["width"] - 100
 
 
 def test_paper_has_no_controls_and_everything_open(open_page: Open) -> None:

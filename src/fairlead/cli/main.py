@@ -42,6 +42,12 @@ examples:
   fairlead sweep full-edge --param rate --values 10:200:10 --seeds 100 --ray 10.0.0.1:6379
 """
 
+_REPORT_EXAMPLES = """\
+examples:
+  fairlead report out.json                         writes out.html
+  fairlead report out.json -o page.html --plots plots
+"""
+
 _SET = """
 --set takes a field of the workload or the rules by its name (rate, duration_s, dispatch, window_ms, ...), any other
 field of the scenario by its path (nodes.dc.count=8, links.0.delay_ms=5, workload.sources.NAME.share=0.5).
@@ -78,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     sweep = commands.add_parser(
         "sweep",
         help="compare policies over the values of one field of a scenario",
-        description="Compare policies on one scenario at several values of one of its fields, over the same seeds. "
+        description="Compare policies on one scenario at several values of one of its fields, over the same seeds.\n"
         "A sweep that was stopped or killed goes on where it was when the same command is run again.",
         epilog=_SWEEP_EXAMPLES + _SET,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -101,6 +107,8 @@ def _parser() -> argparse.ArgumentParser:
         "report",
         help="make a page with plots of a saved result",
         description="Make a self-contained HTML page of a result that --json wrote.",
+        epilog=_REPORT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     report.add_argument("result", metavar="RESULT.json", help="what --json of compare or sweep wrote")

@@ -82,9 +82,7 @@ def _count(
             if d >= 0:
                 there = deployments[d]
                 work_ms = (there.base_ms + there.per_kb_ms * requests[i].size_kb) * draws[i].work
-                if there.batch > 1:  # its part of a full batch
-                    work_ms *= there.batch_fixed / there.batch + 1.0 - there.batch_fixed
-                sent_ms[there.node, now] += work_ms * there.weight
+                sent_ms[there.node, now] += work_ms * there.batch_share * there.weight
 
 
 class Sum:

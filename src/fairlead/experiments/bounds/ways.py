@@ -160,10 +160,7 @@ def _admits(rules: Any, deployment: Any, link: Any, request: Any) -> bool:
         if nominal_ms > request.deadline_ms + SLACK_MS:
             return False
     if rules.bind_streams:
-        per_request_ms = proc_ms
-        if deployment.batch > 1:
-            per_request_ms *= deployment.batch_fixed / deployment.batch + 1.0 - deployment.batch_fixed
-        return bool(request.rate_qps * per_request_ms <= deployment.servers * 1000.0 * (1.0 + 1e-9))
+        return bool(request.rate_qps * proc_ms * deployment.batch_share <= deployment.servers * 1000.0 * (1.0 + 1e-9))
     return True
 
 
@@ -171,9 +168,8 @@ def _admits(rules: Any, deployment: Any, link: Any, request: Any) -> bool:
 def _set(way: Any, deployment: Any, alone_ms: float, release_ms: float, due_ms: float, then: int) -> None:
     way.station, way.then = deployment.station, then
     way.release_ms, way.due_ms = max(0.0, release_ms - SLACK_MS), due_ms + SLACK_MS
-    way.work_ms = alone_ms
-    if deployment.batch > 1:  # its part of a full batch: fixed * longest + (1 - fixed) * sum >= the sum of these parts
-        way.work_ms = alone_ms * (deployment.batch_fixed / deployment.batch + 1.0 - deployment.batch_fixed)
+    # Its part of a full batch: fixed * longest + (1 - fixed) * sum >= the sum of these parts.
+    way.work_ms = alone_ms * deployment.batch_share
 
 
 @jit

@@ -100,7 +100,7 @@ class WindowBatch(Batch):
         """Time 0 is the first stop."""
 
     def _bind(self, handle: Handle) -> None:
-        """A window lasts longer than gathering arguments."""
+        """Nothing to prepare: beside a window, gathering the arguments of a kernel costs nothing."""
 
     def observe(self) -> None:
         """Fill observations; masks are all ones."""
@@ -120,10 +120,7 @@ def _pointers(names: tuple[str, ...]) -> list[Any]:
 def _capacity_qps(plan: Plan) -> Any:
     """What each node can serve, in requests a second."""
     deployments = plan.deployments
-    per_request_ms = deployments["typical_ms"].copy()
-    batched = deployments["batch"] > 1
-    fixed, batch = deployments["batch_fixed"][batched], deployments["batch"][batched]
-    per_request_ms[batched] *= fixed / batch + 1.0 - fixed
+    per_request_ms = deployments["typical_ms"] * deployments["batch_share"]
     n = plan.links.shape[1]
     queues = np.bincount(deployments["node"], deployments["servers"] * 1000.0 / per_request_ms, n)
     number, sum_ms = np.bincount(deployments["node"], minlength=n), np.bincount(deployments["node"], per_request_ms, n)

@@ -181,11 +181,8 @@ def fill_processing(plan: Any, world: Any, model: int, size_kb: float) -> None:
     for d in range(plan.models[model].first, plan.models[model].last):
         deployment, candidate = plan.deployments[d], world.candidates[d]
         proc_ms = deployment.base_ms + deployment.per_kb_ms * size_kb
-        per_request_ms = proc_ms
-        if deployment.batch > 1:
-            per_request_ms *= deployment.batch_fixed / deployment.batch + 1.0 - deployment.batch_fixed
         candidate.proc_ms = proc_ms
-        candidate.service_rate = deployment.servers * 1000.0 / per_request_ms
+        candidate.service_rate = deployment.servers * 1000.0 / (proc_ms * deployment.batch_share)
         candidate.energy_mj = deployment.power_w * proc_ms
         candidate.price = deployment.price_per_ms * proc_ms
         if not plan.rules[0].bind_streams and plan.stations[deployment.station].deployment >= 0:

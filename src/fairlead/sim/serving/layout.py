@@ -58,6 +58,7 @@ DEPLOYMENT: Final = np.dtype(
         ("queue_limit", np.float64),
         ("batch_wait_ms", np.float64),
         ("batch_fixed", np.float64),
+        ("batch_share", np.float64),  # time in a full batch / time alone that one request takes; 1 without batches
     ],
     align=True,
 )

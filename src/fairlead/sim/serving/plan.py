@@ -89,6 +89,7 @@ def _deployments(scenario: Scenario, placements: list[Placement]) -> Any:
         row["queue_limit"] = np.inf if placed.queue_limit is None else placed.queue_limit
         row["batch_wait_ms"] = placed.batching.wait_ms if placed.batching else 0.0
         row["batch_fixed"] = placed.batching.fixed if placed.batching else 0.0
+        row["batch_share"] = row["batch_fixed"] / row["batch"] + 1.0 - row["batch_fixed"] if row["batch"] > 1 else 1.0
     return block
 
 
