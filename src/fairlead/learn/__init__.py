@@ -1,0 +1,1 @@
+"""Trains policies in the worlds. torch is imported here only, and only when something is trained."""
