@@ -116,6 +116,8 @@ HAND_WORKED = {
     "cheaper": (1, {}, TIMES, [2, 3], 0.5),
     # d + 2 sd = 5 + 2 * 1 = 7, 6 + 0 = 6, 2 + 2 * 2 = 6, an excluded 1. Of the two at 6, the load 0.2 < 0.5 decides.
     "closest": (2, {}, make_candidates(net_ms=[5, 6, 2, 1], net_sd_ms=[1, 0, 2, 0], load=[0, 0.5, 0.2, 0]), [3], 0.5),
+    # Accurate (>= 0.6): 80, 90, 101, all later than 79: nowhere. At 80 it is 0, see below.
+    "early-drop": (-1, {"deadline_ms": 79, "min_accuracy": 0.6}, STATE, [4], 0.5),
     # d + 2 sd = 5 + 2 * 2 = 9, 8 + 0 = 8, 9 + 0 = 9, an excluded 20. Of the two at 9, the load 0.3 < 0.6 decides.
     "farthest": (2, {}, make_candidates(net_ms=[5, 8, 9, 20], net_sd_ms=[2, 0, 0, 0], load=[0.6, 0, 0.3, 0]), [3], 0.5),
     # In time (<= 90) and accurate (>= 0.6): 0 at 300 mJ, 1 at 250 mJ. 2 is inaccurate, 3 late, 4 excluded.
@@ -142,7 +144,7 @@ HAND_WORKED = {
 
 def test_every_built_in_policy_has_a_case_worked_by_hand():
     assert set(HAND_WORKED) == set(BUILT_IN)
-    assert len(BUILT_IN) == 13
+    assert len(BUILT_IN) == 14
 
 
 @pytest.mark.parametrize("name", HAND_WORKED)
@@ -176,6 +178,12 @@ def test_least_expected_completion_takes_the_fastest_where_none_is_accurate():
     assert decide(find("least-expected-completion"), request, STATE, exclude(5, 4)) == 2
 
 
+def test_early_drop_takes_the_soonest_that_is_just_in_time():
+    request = make_request(deadline_ms=80.0, min_accuracy=0.6)
+    assert decide(find("early-drop"), request, STATE, exclude(5, 4)) == 0
+    assert decide(find("early-drop"), request, STATE, exclude(5, 0, 1, 2, 3, 4)) == -1  # nothing is feasible
+
+
 @pytest.mark.parametrize("name", BY_VALUE)
 def test_of_equals_the_first_feasible_is_taken(name):
     assert (
@@ -196,7 +204,7 @@ def test_answers_are_feasible_and_minus_one_only_when_nothing_is(name):
         answer = decide(POLICIES[name], request, candidates, excluded, u)
         if excluded.all():
             assert answer == -1, f"case {number}"
-        else:
+        elif answer != -1 or name != "early-drop":  # which turns away what would be late
             assert 0 <= answer < len(candidates), f"case {number}"
             assert excluded[answer] == 0, f"case {number}"
 
@@ -217,7 +225,7 @@ def test_relabelling_the_candidates_changes_the_label_alone(name):
             continue
         order = np.random.default_rng(number).permutation(len(candidates))
         moved = decide(BUILT_IN[name], request, candidates[order], excluded[order], u)
-        assert order[moved] == decide(BUILT_IN[name], request, candidates, excluded, u), f"case {number}"
+        assert (order[moved] if moved >= 0 else -1) == decide(BUILT_IN[name], request, candidates, excluded, u), number
 
 
 @pytest.mark.parametrize("name", BY_VALUE)

@@ -8,20 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from fairlead.policies.interface import policy
-from fairlead.policies.nominal import completion_ms
+from fairlead.policies.pick import soonest
 
 
 @policy("least-expected-completion", source="common practice")
 def least_expected_completion(request: Any, candidates: Any, excluded: Any, u: float) -> int:
-    best, best_key, best_accurate = -1, np.inf, False
-    for c in range(len(candidates)):
-        if excluded[c]:
-            continue
-        accurate = candidates[c].accuracy >= request.min_accuracy
-        key = completion_ms(candidates[c])
-        if (accurate and not best_accurate) or (accurate == best_accurate and key < best_key):
-            best, best_key, best_accurate = c, key, accurate
-    return best
+    return soonest(request, candidates, excluded)

@@ -1,10 +1,13 @@
-"""Counting and picking among feasible candidates, for the policies that choose by number."""
+"""Picking among feasible candidates, for the policies that choose by number or by expected completion."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fairlead.policies.jit import kernel
+from fairlead.policies.nominal import completion_ms
 
 
 @kernel
@@ -26,3 +29,17 @@ def nth_feasible(excluded: Any, n: int) -> int:
                 return c
             n -= 1
     return -1
+
+
+@kernel
+def soonest(request: Any, candidates: Any, excluded: Any) -> int:
+    """Who should answer first of those that should be accurate enough; of all, when none should be. -1 if none is."""
+    best, best_ms, best_accurate = -1, np.inf, False
+    for c in range(len(candidates)):
+        if excluded[c]:
+            continue
+        accurate = candidates[c].accuracy >= request.min_accuracy
+        expected_ms = completion_ms(candidates[c])
+        if (accurate and not best_accurate) or (accurate == best_accurate and expected_ms < best_ms):
+            best, best_ms, best_accurate = c, expected_ms, accurate
+    return best
