@@ -27,6 +27,7 @@ DISPATCH_VERSION: Final = "dispatch-1"
 SINGLES: Final = types.Array(types.float32, 1, "C")
 FLOATS: Final = types.Array(types.float64, 1, "C")
 COUNTS: Final = types.Array(types.int64, 1, "C")
+EXCLUDED: Final = types.Array(types.uint16, 1, "C")
 TRAFFIC_ROWS: Final = types.Array(from_dtype(TRAFFIC), 1, "C")
 
 
@@ -58,6 +59,11 @@ SLOT: Final = 1 + len(CANDIDATE_UNITS)
 PREFERENCE: Final = ("energy_weight", "degradation_weight")
 assert tuple(CANDIDATE_UNITS) == (CANDIDATE.names or ())[2:]
 assert CANDIDATE.itemsize == 8 * SLOT
+
+
+def dispatch_size(slots: int) -> int:
+    """How many values `observe_dispatch` writes."""
+    return len(REQUEST_UNITS) + SLOT * slots + len(PREFERENCE)
 
 
 def dispatch_features(slots: int) -> list[str]:
@@ -113,8 +119,7 @@ def _observe_dispatch(
 def observe_dispatch() -> Any:
     """The compiled function, called as `_observe_dispatch`; it takes exactly these types."""
     request, candidates = (types.Array(from_dtype(dtype), 1, "C") for dtype in (REQUEST, CANDIDATE))
-    excluded = types.Array(types.uint16, 1, "C")
-    return typed_kernel(_observe_dispatch, request, candidates, excluded, *[SINGLES] * 4)
+    return typed_kernel(_observe_dispatch, request, candidates, EXCLUDED, *[SINGLES] * 4)
 
 
 # ---- a window
@@ -130,6 +135,11 @@ def window_features(nodes: list[str], mix: bool) -> list[str]:
     """The names of what `observe_window` writes, for nodes of these names (padding included)."""
     names = ["qps", "rps", "clients", *(_MIX if mix else ()), *(f"load {n}" for n in nodes)]
     return names + [f"delay {n}" for n in nodes if mix]
+
+
+def window_size(nodes: int, mix: bool) -> int:
+    """How many values `observe_window` writes."""
+    return 7 + 2 * nodes if mix else 3 + nodes
 
 
 def window_scale(capacity_qps: Any, window_ms: float) -> Any:
@@ -163,15 +173,30 @@ def observe_window(traffic: Any, sent: Any, delays_ms: Any, scale: Any, slots: i
             out[at + slots + n] = min(delays_ms[n] / DELAY_MS, LIMIT)
 
 
-def _observe_window_alone(traffic: Any, sent: Any, delays_ms: Any, scale: Any, slots: int, mix: bool, out: Any) -> None:
+def window_stats(
+    traffic: Any, sent: Any, delays_ms: Any, capacity_qps: Any, window_ms: float, slots: int, mix: bool
+) -> Any:
+    """ "window-1" of plain counters, float32 (1, F): what a host that keeps its own books asks a selector about.
+
+    `traffic` is a TRAFFIC record; each node has its count of requests sent to it in the window, its delay as in
+    `observe_window`, and what it can serve in requests a second.
+    """
+    arrays = np.asarray(traffic, TRAFFIC).reshape(1), np.array(sent, np.int64), np.array(delays_ms, np.float64)
+    if not len(arrays[1]) == len(arrays[2]) == len(capacity_qps) <= slots:
+        raise ValueError(f"sent, delays_ms and capacity_qps need one number for each node, of at most {slots} nodes")
+    out = np.zeros((1, window_size(slots, mix)), np.float32)
+    _compiled_window()(*arrays, window_scale(capacity_qps, window_ms), slots, mix, out[0])
+    return out
+
+
+def _observe_window(traffic: Any, sent: Any, delays_ms: Any, scale: Any, slots: int, mix: bool, out: Any) -> None:
     observe_window(traffic[0], sent, delays_ms, scale, slots, mix, out)
 
 
 @cache
-def compiled_window() -> Any:
-    """`observe_window` for callers outside of compiled code; the traffic is an array (1,)."""
+def _compiled_window() -> Any:
     arguments = TRAFFIC_ROWS, COUNTS, FLOATS, FLOATS, types.int64, types.boolean, SINGLES
-    return typed_kernel(_observe_window_alone, *arguments)
+    return typed_kernel(_observe_window, *arguments)
 
 
 def _make_floats_of(typing_context: Any, records: Any) -> Any:

@@ -127,7 +127,8 @@ def _pointers(names: tuple[str, ...]) -> list[Any]:
     policies = [find(name) for name in names]
     for policy in policies:
         if policy.kind != "compiled":
-            raise UserError(f"policy {policy.name!r} is plain Python; a window needs compiled ones")
+            what = "plain Python" if policy.kind == "python" else "learned"
+            raise UserError(f"policy {policy.name!r} is {what}; a window needs compiled ones")
     return [policy.compiled for policy in policies]
 
 

@@ -13,7 +13,7 @@ from numba import types
 
 from fairlead.domain.records import TRAFFIC
 from fairlead.policies.jit import inlined, kernel, typed_kernel
-from fairlead.policies.observe import FARTHEST_MS, FLOATS, TRAFFIC_ROWS, observe_window, window_scale
+from fairlead.policies.observe import FARTHEST_MS, FLOATS, TRAFFIC_ROWS, observe_window, window_scale, window_size
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import DONE, Plan
 from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, plan_at, world_at
@@ -27,6 +27,7 @@ class WindowView:
     def __init__(self, plan: Plan, nodes: int, mix: bool) -> None:
         self._scale = window_scale(capacity_qps(plan), float(plan.rules["window_ms"][0]))
         self._nodes, self._mix = nodes, mix
+        self.features = window_size(nodes, mix)  # F, the length of an observation
         self._observe = _compiled()
 
     def observe(self, handle: Handle, out: Any) -> None:
