@@ -7,12 +7,15 @@ import json
 from collections.abc import Callable
 
 
-def main(description: str | None, measure: Callable[[], dict[str, float]]) -> None:
-    """Print the figures, as a list or, with --json, as one object."""
+def main(description: str | None, measure: Callable[..., dict[str, float]], **options: str) -> None:
+    """Print the figures, as a list or, with --json, as one object. `measure` is given the `options` (name=default)."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one flat JSON object")
-    as_json = parser.parse_args().json
-    figures = measure()
+    for name, default in options.items():
+        parser.add_argument(f"--{name}", default=default, help=f"default: {default}")
+    given = vars(parser.parse_args())
+    as_json = given.pop("json")
+    figures = measure(**given)
     if as_json:
         print(json.dumps(figures))
         return

@@ -13,6 +13,8 @@ from fairlead.domain.hardware import Node
 from fairlead.domain.models import Deployment, Latency, Variant
 from fairlead.domain.scenario import Scenario
 from fairlead.domain.workload import Draw
+from fairlead.policies.bundle import Fault
+from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import registry
 from fairlead.scenarios.loader import available, load
 
@@ -50,11 +52,26 @@ def scenarios() -> int:
 def policies() -> int:
     """List the policies, third parties' included."""
     table = _table("policy", "what it does", "source", "kind", "package")
+    learned = _table("learned policy", "what it does", "kind", "picks from", "trained on", "fallback")
     for p in registry()[0].values():
-        table.add_row(*map(escape, (p.name, p.summary, p.source, p.kind, p.package)))
+        if isinstance(p, LearnedPolicy):
+            learned.add_row(*map(escape, (p.name, p.summary, p.kind, *_learned(p), p.bundle.fallback)))
+        else:
+            table.add_row(*map(escape, (p.name, p.summary, p.source, p.kind, p.package)))
     console().print(table)
+    if learned.row_count:
+        console().print(learned)
     warn_broken()
     return 0
+
+
+def _learned(policy: LearnedPolicy) -> tuple[str, str]:
+    """What it picks from and what it was trained on."""
+    about = policy.bundle.manifest
+    if isinstance(about, Fault):
+        return "", ""
+    picks = ", ".join(about.actions) or f"up to {about.slots} candidates"
+    return picks, ", ".join(about.scenarios)
 
 
 def show(name: str, overrides: list[str]) -> int:

@@ -27,6 +27,8 @@ from fairlead.experiments.workers import Workers, local
 from fairlead.measure.files import check_different, check_folder, check_writable, write_whole
 from fairlead.measure.report.page import write_report
 from fairlead.measure.report.static import converter, write_plots
+from fairlead.policies.bundle import Fault
+from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import find, registry
 from fairlead.policies.jit import compiled_before
 
@@ -109,7 +111,7 @@ def _jobs(pieces: int) -> int:
 def _policies(text: str | None) -> list[str]:
     if text is None:
         warn_broken()
-        return list(registry()[0])
+        return [name for name, policy in registry()[0].items() if not isinstance(policy, LearnedPolicy)]
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise UserError("--policies: names are missing (see `fairlead policies`)")
@@ -150,8 +152,23 @@ class ProgressTeller:
         self._bar.update(self._task, completed=done, total=total)
 
 
+def _fallback_line(result: Comparison, name: str) -> str:
+    """When a learned policy did not decide everything itself: how often its rule did, and why."""
+    decisions, counts = result.fallbacks(name)
+    policy = find(name)
+    if not counts or not isinstance(policy, LearnedPolicy):
+        return ""
+    fault = policy.bundle.model
+    why = fault.why if isinstance(fault, Fault) else ", ".join(f"{reason} {n:,}" for reason, n in counts.items())
+    share = sum(counts.values()) / decisions
+    return f"{name} fell back to {policy.bundle.fallback} in {share:.2%} of its {decisions:,} decisions ({why})"
+
+
 def _close(result: Comparison, checkpoint: Path | None) -> int:
     """Say what is not whole and where it is kept, and the exit code for it."""
+    for name in result.policies:
+        if line := _fallback_line(result, name):
+            print(f"fairlead: {line}", file=sys.stderr)
     for _, line in sorted(result.failures.items()):
         print(f"fairlead: {line}; its runs are marked failed, the others are whole", file=sys.stderr)
     if result.interrupted:

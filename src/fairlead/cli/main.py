@@ -126,7 +126,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
     """The options that compare and sweep share."""
-    parser.add_argument("--policies", metavar="A,B", help="only these (default: all of `fairlead policies`)")
+    parser.add_argument(
+        "--policies",
+        metavar="A,B",
+        help="only these: names of `fairlead policies`, or folders of bundles (default: all rules)",
+    )
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many seeds (default 5)")
     parser.add_argument("--first-seed", type=int, default=0, metavar="N", help="the first of them (default 0)")
     parser.add_argument(

@@ -6,7 +6,7 @@ report. Bits are ordered by how hard they are to lift: capacity frees itself, a 
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from enum import IntEnum, IntFlag, StrEnum
 
 
 class Outcome(IntEnum):
@@ -30,6 +30,18 @@ class Reason(IntFlag):
     UNREACHABLE = 16  # link or node down
     NOT_ALLOWED = 32  # region or certificate
     DECLINED = 64  # the policy itself rejected, though something was feasible
+
+
+class Fallback(StrEnum):
+    """Why a rule decided in the place of a learned policy."""
+
+    MISSING = "missing"  # the bundle, its model, or a rule that it names is not there
+    CORRUPT = "corrupt"  # manifest or model is not what it should be
+    VERSION = "version"  # trained on observations of another version
+    SIZE = "size"  # more nodes or candidates than it has inputs for
+    RANGE = "range"  # inputs beyond what it has seen in training
+    OUTPUT = "output"  # the model failed, or answered with what is no number
+    SLOW = "slow"  # it took longer than its time budget
 
 
 #: Words for reports, in the order of the bits.

@@ -6,6 +6,7 @@ in the order of the question, so that they never depend on how many workers ther
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
@@ -76,6 +77,15 @@ class Comparison:
         """Success minus that of the best policy, seed by seed."""
         best = self.values(label, self.ranking(label)[0], "success")
         return paired_difference(self.values(label, policy, "success"), best)
+
+    def fallbacks(self, policy: str) -> tuple[int, dict[str, int]]:
+        """How many decisions a learned policy was asked for, and how often its fallback rule made them, by reason."""
+        decisions, counts = 0, Counter[str]()
+        for details in self.details.values():
+            learned = details[policy].detail().get("learned", {}) if policy in details else {}
+            decisions += learned.get("decisions", 0)
+            counts.update(learned.get("fallbacks", {}))
+        return decisions, dict(counts)
 
     def bound_values(self, label: str) -> list[float]:
         """The upper bound on success of each finished seed; empty when there is none."""

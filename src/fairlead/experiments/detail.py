@@ -7,14 +7,16 @@ the time: all its servers busy with full batches, or the best mix of a shared no
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 import numpy as np
 
-from fairlead.domain.outcomes import Outcome
+from fairlead.domain.outcomes import Fallback, Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.jit import jit
 from fairlead.sim.serving.capacity import capacities
+from fairlead.sim.serving.host import Account
 from fairlead.sim.serving.layout import Plan, World
 
 _MOST_BINS: Final = 120
@@ -57,6 +59,18 @@ def detail(scenario: Scenario, plan: Plan, world: World) -> dict[str, Any]:
     }
 
 
+def learned(scenario: Scenario, account: Account) -> dict[str, Any]:
+    """How a learned policy decided in one run; `active` has the share of each time bin that each rule decided in."""
+    edges_ms, window_ms = np.array(time_edges_s(scenario)) * 1000.0, scenario.rules.window_ms
+    starts_ms = np.arange(len(account.active)) * window_ms
+    active: dict[str, Any] = {}
+    for name, start_ms in zip(account.active, starts_ms, strict=True):
+        inside_ms = np.clip(edges_ms, start_ms, start_ms + window_ms)
+        active[name] = active.get(name, 0.0) + np.diff(inside_ms) / np.diff(edges_ms)
+    shares = {name: np.round(share, 4).tolist() for name, share in sorted(active.items())}
+    return {"decisions": account.decisions, "fallbacks": dict(account.fallbacks), "active": shares}
+
+
 def _work_per_ms(plan: Plan, nodes: int) -> Any:
     """The most that each node can do, in its own time alone; 0 where nothing is deployed, infinite where all fits."""
     servers, _ = capacities(plan)
@@ -96,6 +110,7 @@ class Sum:
         self._outcomes: dict[str, Any] = {}
         self._latency: Any = 0
         self._load: dict[str, Any] = {}  # in units of 1 / _LOAD_UNITS
+        self._learned: _LearnedSum | None = None
 
     def add(self, one: dict[str, Any]) -> None:
         """Take in the detail of one more seed."""
@@ -104,15 +119,47 @@ class Sum:
         for name, counts in one["outcomes"].items():
             self._outcomes[name] = self._outcomes.get(name, 0) + np.array(counts)
         for node, load in one["load"].items():
-            self._load[node] = self._load.get(node, 0) + np.rint(np.array(load) * _LOAD_UNITS).astype(np.int64)
+            self._load[node] = self._load.get(node, 0) + _units(load)
+        if "learned" in one:
+            self._learned = self._learned or _LearnedSum()
+            self._learned.add(one["learned"])
 
     def detail(self) -> dict[str, Any]:
         """All of them together, in the form of one."""
-        return {
+        made = {
             "outcomes": {name: counts.tolist() for name, counts in self._outcomes.items()},
             "latency": self._latency.tolist(),
-            "load": {node: np.round(x / self._seeds / _LOAD_UNITS, 4).tolist() for node, x in self._load.items()},
+            "load": {node: _mean(x, self._seeds) for node, x in self._load.items()},
         }
+        return made | ({"learned": self._learned.detail(self._seeds)} if self._learned else {})
+
+
+class _LearnedSum:
+    """The same of what a learned policy has."""
+
+    def __init__(self) -> None:
+        self._decisions = 0
+        self._fallbacks: Counter[str] = Counter()
+        self._active: dict[str, Any] = {}
+
+    def add(self, one: dict[str, Any]) -> None:
+        self._decisions += one["decisions"]
+        self._fallbacks.update(one["fallbacks"])
+        for name, shares in one["active"].items():
+            self._active[name] = self._active.get(name, 0) + _units(shares)
+
+    def detail(self, seeds: int) -> dict[str, Any]:
+        active = {name: _mean(x, seeds) for name, x in sorted(self._active.items())}
+        fallbacks = {reason.value: self._fallbacks[reason] for reason in Fallback if self._fallbacks[reason]}
+        return {"decisions": self._decisions, "fallbacks": fallbacks, "active": active}
+
+
+def _units(shares: list[float]) -> Any:
+    return np.rint(np.array(shares) * _LOAD_UNITS).astype(np.int64)
+
+
+def _mean(sums: Any, seeds: int) -> list[float]:
+    return list(np.round(sums / seeds / _LOAD_UNITS, 4).tolist())
 
 
 def changes(scenario: Scenario) -> list[dict[str, Any]]:

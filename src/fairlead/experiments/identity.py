@@ -22,6 +22,7 @@ import numpy as np
 from fairlead import __version__
 from fairlead.domain.errors import UserError
 from fairlead.experiments.piece import Piece
+from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import find
 from fairlead.policies.jit import code_hash
 
@@ -35,6 +36,8 @@ def ingredients(piece: Piece) -> Ingredients:
     """Everything but the scenario and the seed."""
     traces = (source.arrivals.file for source in piece.scenario.workload.sources.values())
     names = ["fairlead", "python", *LIBRARIES, "code", "arithmetic", *(f"policy {name}" for name in piece.policies)]
+    if any(isinstance(find(name), LearnedPolicy) for name in piece.policies):
+        names.append("onnxruntime")
     return {name: _here(name) for name in [*names, *(f"trace {file}" for file in traces if file)]}
 
 
@@ -88,12 +91,18 @@ def _arithmetic() -> str:
     return digest.hexdigest()[:12]
 
 
-@cache
 def _policy(name: str) -> str:
-    """The policy's own hash; a third party's with all sources of its package, since it may call any of them."""
+    """What decides under that name. A bundle is looked at each time: training may have replaced it."""
     policy = find(name)
-    if policy.package == "fairlead":  # all of our code is an ingredient
-        return policy.hash
+    if isinstance(policy, LearnedPolicy):
+        return f"{policy.hash} {policy.bundle.arithmetic}"
+    return policy.hash if policy.package == "fairlead" else _third_party(name)  # all of our code is an ingredient
+
+
+@cache
+def _third_party(name: str) -> str:
+    """The policy's own hash, with all sources of its package, since it may call any of them."""
+    policy = find(name)
     module = sys.modules.get(policy.function.__module__.partition(".")[0])
     file = getattr(module, "__file__", None)
     if file is None:

@@ -41,7 +41,7 @@ class PieceResult:
 def run_piece(piece: Piece) -> PieceResult:
     """Run one piece. A policy that fails is noted, the others go on."""
     from fairlead.experiments.bounds.bound import success_bound
-    from fairlead.experiments.detail import detail
+    from fairlead.experiments.detail import detail, learned
     from fairlead.policies.interface import find
     from fairlead.sim.serving.host import run
     from fairlead.sim.serving.plan import build_plan
@@ -58,12 +58,14 @@ def run_piece(piece: Piece) -> PieceResult:
     for name in piece.policies:
         reset(plan, world, workload)
         try:
-            run(plan, world, find(name))
+            account = run(plan, world, policy := find(name))
         except PolicyError as error:
             at = "" if piece.label == scenario.name else f" at {piece.label}"
             failures[name] = f"{error} (scenario {scenario.name}{at}, seed {piece.seed})"
             continue
-        figures[name] = summarise(scenario, plan, world)
+        figures[name] = summarise(scenario, plan, world) | {"fallback_share": account.fallback_share}
         details[name] = detail(scenario, plan, world)
+        if policy.kind in ("batch", "selector"):
+            details[name]["learned"] = learned(scenario, account)
     bound = success_bound(plan, workload) if piece.bounded else None
     return PieceResult(piece.label, piece.seed, figures, failures, details, bound)

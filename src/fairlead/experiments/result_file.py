@@ -18,6 +18,7 @@ from fairlead.experiments.detail import LATENCY_MS, changes, time_edges_s
 from fairlead.experiments.identity import LIBRARIES
 from fairlead.experiments.sweep import Sweep
 from fairlead.measure.statistics import Estimate, estimate
+from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import find
 
 
@@ -25,7 +26,7 @@ def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = 
     """The comparison as plain data; a sweep is a comparison of its points."""
     document = {
         "fairlead": __version__,
-        "versions": _versions(),
+        "versions": _versions(result.policies),
         "settings": {
             "seeds": list(result.seeds),
             "policies": list(result.policies),
@@ -54,14 +55,19 @@ def as_json(value: Any, indent: str = "") -> str:
     return text if indent else text + "\n"
 
 
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version()} | {p: metadata.version(p) for p in LIBRARIES}
+def _versions(policies: tuple[str, ...]) -> dict[str, str]:
+    learned = any(isinstance(find(name), LearnedPolicy) for name in policies)
+    libraries = (*LIBRARIES, "onnxruntime") if learned else LIBRARIES
+    return {"python": platform.python_version()} | {p: metadata.version(p) for p in libraries}
 
 
-def _identity(name: str) -> dict[str, str]:
-    """Which code decided under that name."""
+def _identity(name: str) -> dict[str, Any]:
+    """Which code, or which bundle, decided under that name."""
     policy = find(name)
-    return {"package": policy.package, "kind": policy.kind, "hash": policy.hash}
+    who: dict[str, Any] = {"package": policy.package, "kind": policy.kind, "hash": policy.hash}
+    if isinstance(policy, LearnedPolicy):
+        who |= {"fallback": policy.bundle.fallback}
+    return who
 
 
 def _scenario(result: Comparison, label: str) -> dict[str, Any]:

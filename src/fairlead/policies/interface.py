@@ -22,7 +22,9 @@ from typing import Any, Literal
 
 from fairlead.domain.errors import UserError, nearest, one_line
 
-Kind = Literal["compiled", "python"]
+#: `compiled` and `python` are functions as above. `batch` and `selector` are learned (`fairlead.policies.learned`): the
+#: one decides requests, the other which compiled rule decides in the next window.
+Kind = Literal["compiled", "python", "batch", "selector"]
 ENTRY_POINT_GROUP = "fairlead.policies"
 
 
@@ -58,7 +60,9 @@ class Policy:
         return hashlib.sha256(code).hexdigest()[:12]
 
 
-def policy(name: str, *, source: str = "", kind: Kind = "compiled") -> Callable[[Callable[..., int]], Policy]:
+def policy(
+    name: str, *, source: str = "", kind: Literal["compiled", "python"] = "compiled"
+) -> Callable[[Callable[..., int]], Policy]:
     """Make a function a policy. `compiled` functions must be Numba code; `python` ones can do anything, slower."""
 
     def wrap(function: Callable[..., int]) -> Policy:
@@ -83,7 +87,9 @@ def _builtin() -> dict[str, Policy]:
 @cache
 def registry() -> tuple[dict[str, Policy], dict[str, str]]:
     """All policies by name, and what went wrong with third-party ones that did not load (entry point -> one line)."""
-    found = _builtin()
+    from fairlead.policies.bundled import shipped
+
+    found = _builtin() | shipped()
     broken: dict[str, str] = {}
     for entry in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
         package = entry.dist.name if entry.dist else entry.value
@@ -102,10 +108,14 @@ def registry() -> tuple[dict[str, Policy], dict[str, str]]:
 
 
 def find(name: str) -> Policy:
-    """The policy of that name, or a UserError that suggests the nearest."""
+    """The policy of that name, or the bundle in that folder; else a UserError that suggests the nearest."""
+    from fairlead.policies.bundled import from_folder, is_path
+
     found, broken = registry()
     if name in found:
         return found[name]
     if name in broken:
         raise UserError(broken[name])
+    if is_path(name):
+        return from_folder(name)
     raise UserError(f"unknown policy {name!r}{nearest(name, found)}")

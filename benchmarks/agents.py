@@ -1,0 +1,124 @@
+"""How long a learned policy takes to decide, against its bare model and a compiled rule in the same run.
+
+    python -m benchmarks.agents [--json] [--aset POLICY] [--ecsrl POLICY]
+
+Policies are bundles, by name or by folder. Every figure is the median in microseconds on one thread, over decisions
+that the simulator met in the first scenario of the bundle's training: the features are made, the range is checked, the
+model is run, the best possible action is taken; for windows from a gateway's plain counters. `..._ort_call_us` is
+ONNX Runtime's call alone, `rule_decision_us` a compiled rule asked from Python about the same requests.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks import figures
+from fairlead.domain.records import TRAFFIC
+from fairlead.policies.bundle import Fault, Manifest
+from fairlead.policies.bundled import LearnedPolicy
+from fairlead.policies.interface import find
+from fairlead.policies.learned import Dispatcher, Selector
+from fairlead.scenarios.loader import load
+from fairlead.sim.serving import host
+
+SEED = 1
+DECISIONS = 2_000
+REPEATS = 5
+
+
+def _median_us(work: Callable[..., object], questions: Iterable[tuple[Any, ...]]) -> float:
+    """The least median of some rounds over all questions, one by one."""
+    best = np.inf
+    for _ in range(REPEATS):
+        times_ns = []
+        for question in questions:
+            start_ns = time.perf_counter_ns()
+            work(*question)
+            times_ns.append(time.perf_counter_ns() - start_ns)
+        best = min(best, float(np.median(times_ns)) / 1000.0)
+    return best
+
+
+def _learned(name: str, kind: str) -> tuple[LearnedPolicy, Manifest]:
+    policy = find(name)
+    if not isinstance(policy, LearnedPolicy) or isinstance(policy.bundle.model, Fault):
+        raise SystemExit(f"{name}: no bundle that can be run; give one (--help)")
+    manifest = policy.bundle.manifest
+    if isinstance(manifest, Fault) or manifest.kind != kind:
+        raise SystemExit(f"{name}: no {kind}")
+    return policy, manifest
+
+
+def _scenario(manifest: Manifest) -> Any:
+    first = manifest.document["scenarios"][0]
+    return load(first["name"], first["overrides"])
+
+
+def _snapshots(policy: LearnedPolicy, manifest: Manifest) -> list[tuple[Any, ...]]:
+    seen: list[tuple[Any, ...]] = []
+
+    class Asked(Dispatcher):
+        def decide(self, request: Any, candidates: Any, excluded: Any, u: float) -> int:
+            if len(seen) < DECISIONS:
+                seen.append((request.copy(), candidates.copy(), excluded.copy(), u))
+            return super().decide(request, candidates, excluded, u)
+
+    with patch.object(host, "Dispatcher", Asked):
+        host.simulate(_scenario(manifest), policy, SEED)
+    return seen
+
+
+def _dispatch(name: str) -> dict[str, float]:
+    policy, manifest = _learned(name, "dispatcher")
+    snapshots = _snapshots(policy, manifest)
+    live = Dispatcher(policy.bundle, clock=time.perf_counter_ns)
+    decision_us = _median_us(live.decide, snapshots)
+    rule = next(iter(live.fallback.compiled.overloads.values())).entry_point
+    rule_us = _median_us(rule, [(request[0], *rest) for request, *rest in snapshots])
+    fell_back = live.fallbacks.total() / live.decisions
+    return {
+        "ecsrl_decision_us": decision_us,
+        "ecsrl_ort_call_us": _model_us(policy, manifest),
+        "ecsrl_fallback_share": fell_back,
+        "rule_decision_us": rule_us,
+    }
+
+
+def _select(name: str) -> dict[str, float]:
+    policy, manifest = _learned(name, "selector")
+    scenario = _scenario(manifest)
+    run, n = host.simulate(scenario, "load-balancing", SEED), len(scenario.nodes)
+    live = Selector(policy.bundle, n, scenario.rules.window_ms, clock=time.perf_counter_ns)
+    traffic = np.zeros(len(run.windows) - 1, TRAFFIC)
+    for field in ("arrived", "delivered", "clients"):
+        traffic[field] = run.windows[field][:-1]
+    capacity_qps, delays_ms = [100.0] * n, [5.0] * n
+    rounds = 1 + DECISIONS // len(traffic)
+    windows = [(traffic[w : w + 1], run.dispatched[w]) for _ in range(rounds) for w in range(len(traffic))]
+
+    def decide(counts: Any, sent: Any) -> Any:
+        return live.select(live.stats(counts, sent, delays_ms, capacity_qps, scenario.rules.window_ms))
+
+    return {"aset_decision_us": _median_us(decide, windows), "aset_ort_call_us": _model_us(policy, manifest)}
+
+
+def _model_us(policy: LearnedPolicy, manifest: Manifest) -> float:
+    model = policy.bundle.model
+    assert not isinstance(model, Fault)
+    return _median_us(model, [(np.ones((1, manifest.features), np.float32),)] * DECISIONS)
+
+
+def measure(aset: str, ecsrl: str) -> dict[str, float]:
+    """All figures."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    return _select(aset) | _dispatch(ecsrl)
+
+
+if __name__ == "__main__":
+    figures.main(__doc__, measure, aset="aset", ecsrl="ecsrl")

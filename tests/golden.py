@@ -1,0 +1,89 @@
+"""Golden decisions of the bundles that ship: snapshots met in the simulator, and what was decided there.
+
+    python -m tests.golden        writes tests/golden/NAME.npz anew, for every bundle that ships
+
+`test_bundles` asks the same bundles about the same snapshots through the live interface.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from fairlead.domain.records import CANDIDATE
+from fairlead.policies.bundle import Bundle, Fault
+from fairlead.policies.bundled import LearnedPolicy, shipped
+from fairlead.policies.learned import Dispatcher, Selector
+from fairlead.scenarios.loader import load
+from fairlead.sim.serving import host
+
+FOLDER = Path(__file__).parent / "golden"
+SEED = 77_001  # of no training: those are above 2**31
+KEPT = 60  # decisions of each bundle
+
+
+def recorded(policy: LearnedPolicy, scenario: Any, seed: int = SEED) -> list[tuple[Any, ...]]:
+    """Every question that the simulator's host asked, and its answer: copies."""
+    seen: list[tuple[Any, ...]] = []
+
+    class Asked(Dispatcher):
+        def decide(self, request: Any, candidates: Any, excluded: Any, u: float) -> int:
+            choice = super().decide(request, candidates, excluded, u)
+            seen.append((request.copy(), candidates.copy(), excluded.copy(), u, choice))
+            return choice
+
+    class Picked(Selector):
+        def select(self, stats: Any) -> Any:
+            chosen = super().select(stats)
+            seen.append((stats[0].copy(), self.rules[chosen[0]].name))
+            return chosen
+
+    with patch.object(host, "Dispatcher", Asked), patch.object(host, "Selector", Picked):
+        host.simulate(scenario, policy, seed)
+    return seen
+
+
+def spread(seen: list[Any]) -> list[Any]:
+    """Some of them, over the whole run."""
+    return [seen[i] for i in np.unique(np.linspace(0, len(seen) - 1, KEPT).astype(int))]
+
+
+def arrays(policy: LearnedPolicy) -> dict[str, Any]:
+    """What a golden file holds."""
+    manifest = policy.bundle.manifest
+    assert not isinstance(manifest, Fault)
+    trained = manifest.document["scenarios"][0]
+    seen = spread(recorded(policy, load(trained["name"], trained["overrides"])))
+    if manifest.kind == "selector":
+        stats, names = zip(*seen, strict=True)
+        return {"stats": np.array(stats), "chosen": np.array(names)}
+    requests, candidates, excluded, u, choices = zip(*seen, strict=True)
+    width = max(map(len, candidates))
+    found = {"counts": np.array([len(c) for c in candidates]), "u": np.array(u), "choices": np.array(choices)}
+    found["candidates"] = np.array([np.append(c, np.zeros(width - len(c), CANDIDATE)) for c in candidates])
+    found["excluded"] = np.array([np.append(e, np.zeros(width - len(e), np.uint16)) for e in excluded])
+    return found | {"requests": np.concatenate(requests)}
+
+
+def asked_live(bundle: Bundle, golden: Any) -> tuple[list[Any], list[Any]]:
+    """The golden answers, and those of the live interface to the same questions."""
+    manifest = bundle.manifest
+    assert not isinstance(manifest, Fault)
+    if manifest.kind == "selector":
+        live = Selector(bundle, manifest.slots, manifest.window_ms)
+        chosen = [live.rules[i].name for row in golden["stats"] for i in live.select(row[None])]
+        return golden["chosen"].tolist(), chosen
+    dispatcher = Dispatcher(bundle)
+    snapshots = zip(*(golden[name] for name in ("requests", "candidates", "excluded", "counts", "u")), strict=True)
+    choices = [dispatcher.decide(request, c[:n], e[:n], u) for request, c, e, n, u in snapshots]
+    return golden["choices"].tolist(), choices
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, policy in shipped().items():
+        np.savez_compressed(FOLDER / f"{name}.npz", **arrays(policy))
+        print(f"{FOLDER.name}/{name}.npz")

@@ -1,0 +1,477 @@
+"""Learned policies: they decide as their model says, alike in gym, simulator and live; and whatever is wrong with a
+bundle, its fallback rule decides, is counted by reason, and nothing raises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bundles
+from builders import Ask, deploy, finished, link, node, rich_scenario, scenario, seen, workload_of
+from fairlead.cli.main import main
+from fairlead.domain.errors import UserError
+from fairlead.domain.outcomes import Fallback
+from fairlead.domain.records import CANDIDATE, REQUEST, TRAFFIC
+from fairlead.domain.scenario import Scenario
+from fairlead.experiments.detail import Sum
+from fairlead.experiments.identity import keys
+from fairlead.experiments.piece import Piece, run_piece
+from fairlead.policies import bundled
+from fairlead.policies.bundle import Bundle, Fault
+from fairlead.policies.bundled import shipped
+from fairlead.policies.interface import find, registry
+from fairlead.policies.learned import Dispatcher, Selector
+from fairlead.policies.observe import dispatch_features, window_features
+from fairlead.sim.gym.dispatch import DispatchBatch
+from fairlead.sim.gym.envs import WindowEnv
+from fairlead.sim.gym.window import WindowSettings
+from fairlead.sim.gym.worlds import Worlds, worlds_of
+from fairlead.sim.serving.host import run, simulate
+from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.windows import capacity_qps
+from fairlead.sim.serving.world import new_world
+from golden import FOLDER, asked_live, recorded
+
+SEED = 3
+
+
+@pytest.fixture(scope="module")
+def rich() -> Scenario:
+    return rich_scenario()
+
+
+def snapshot(n: int = 3, **columns: Any) -> tuple[Any, Any, Any, float]:
+    """A request, `n` candidates in no way special, none excluded, u."""
+    candidates = np.zeros(n, CANDIDATE)
+    candidates["suffered"] = candidates["service_rate"] = 1.0
+    for name, column in columns.items():
+        candidates[name] = column
+    return np.zeros(1, REQUEST)[0], candidates, np.zeros(n, np.uint16), 0.5
+
+
+# ---- deciding as the model says
+
+
+def test_dispatcher_takes_the_highest_value_of_what_is_possible(tmp_path: Path) -> None:
+    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path)))
+    request, candidates, excluded, u = snapshot(4, proc_ms=[10.0, 2.0, 1.0, 2.0])
+    assert live.decide(request, candidates, excluded, u) == 2
+    excluded[2] = 4
+    assert live.decide(request, candidates, excluded, u) == 1  # of equals the first
+    excluded[:] = 1
+    assert live.decide(request, candidates, excluded, u) == -1
+    assert (live.decisions, live.fallbacks.total()) == (3, 0)
+
+
+def test_dispatcher_rejects_when_that_is_worth_more(tmp_path: Path) -> None:
+    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path, reject=-5.0)))
+    assert live.decide(*snapshot(proc_ms=[9.0, 8.0, 7.0])) == -1
+    assert live.decide(*snapshot(proc_ms=[9.0, 8.0, 5.0])) == 2  # worth as much: candidates come before the rejection
+
+
+def test_an_excluded_candidate_is_never_chosen(tmp_path: Path) -> None:
+    live, rng = Dispatcher(Bundle(bundles.dispatcher(tmp_path))), np.random.default_rng(1)
+    for _ in range(300):
+        n = int(rng.integers(1, 5))
+        request, candidates, _, u = snapshot(n, proc_ms=rng.uniform(0.0, 50.0, n), in_flight=rng.integers(0, 9, n))
+        excluded = (rng.random(n) < 0.5) * rng.integers(1, 64, n).astype(np.uint16)
+        choice = live.decide(request, candidates, excluded.astype(np.uint16), u)
+        assert choice == -1 if excluded.all() else excluded[choice] == 0
+    assert not live.fallbacks
+
+
+def test_selector_picks_by_row(tmp_path: Path) -> None:
+    live = Selector(Bundle(bundles.selector(tmp_path)), nodes=3, window_ms=250.0)
+    stats = np.zeros((3, 7), np.float32)
+    stats[:, 0] = 0.2, 0.7, 0.5
+    assert [live.rules[i].name for i in live.select(stats)] == ["load-balancing", "farthest", "load-balancing"]
+    assert live.decisions == 3
+
+
+def test_request_may_be_a_record_or_an_array_of_one(tmp_path: Path) -> None:
+    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path)))
+    request, candidates, excluded, u = snapshot(proc_ms=[3.0, 2.0, 1.0])
+    one = np.zeros(1, REQUEST)
+    for form in (one, one[0], one.view(np.recarray)[0]):
+        assert live.decide(form, candidates.view(np.recarray), excluded, u) == 2
+    assert live.decide(one, np.repeat(candidates, 2)[::2], excluded, u) == 2
+    with pytest.raises(TypeError, match="decide needs REQUEST, CANDIDATE and uint16"):
+        live.decide(request, candidates["load"], excluded, u)
+
+
+# ---- the same in gym, simulator and live
+
+
+def test_simulator_runs_a_dispatcher_as_the_gym_does(tmp_path: Path, rich: Scenario) -> None:
+    folder = bundles.dispatcher(tmp_path, candidates=6)
+    policy = find(str(folder))
+    model = policy.bundle.model
+    batch = DispatchBatch(worlds_of(rich), 1)
+    batch.seed(0)
+    batch.begin(0, exact_seed=SEED)
+    batch.observe()
+    slots = batch.masks.shape[1] - 1
+    wanted = [batch.features.index(name) for name in dispatch_features(slots)[:-2]]
+    steps = 0
+    while not batch.terminated[0]:
+        row = np.zeros((1, len(dispatch_features(6))), np.float32)
+        row[0, : len(wanted)] = batch.observations[0, wanted]
+        row[0, -2:] = 0.5, 0.25
+        values = model(row)[0]
+        possible = np.append(batch.masks[0, :slots], [0] * (6 - slots)).astype(bool)
+        best = int(np.where(possible, values[:6], -np.inf).argmax())
+        batch.actions[0] = best if values[best] >= values[6] and possible.any() else slots
+        batch.play()
+        batch.observe()
+        steps += 1
+    run_ = simulate(rich, policy, SEED)
+    assert run_.account.decisions == steps > 500
+    assert run_.account.fallbacks == {}
+    world = batch.handle.worlds[0]
+    assert world.rows[: len(run_.rows)].tobytes() == run_.rows.tobytes()
+
+
+@pytest.mark.parametrize("mix", [False, True])
+def test_simulator_runs_a_selector_as_the_gym_does(tmp_path: Path, rich: Scenario, mix: bool) -> None:
+    names = ("load-balancing", "farthest")
+    policy = find(str(bundles.selector(tmp_path, names, mix=mix)))
+    env = WindowEnv(rich, settings=WindowSettings(names, mix=mix, nodes=4))
+    observation, _ = env.reset(options={"workload_seed": SEED})
+    chosen, terminated = [], False
+    while not terminated:
+        chosen.append(int(policy.bundle.model(observation[None])[0].argmax()))
+        observation, _, terminated, *_ = env.step(chosen[-1])
+    run_ = simulate(rich, policy, SEED)
+    assert run_.account.active == [names[i] for i in chosen]
+    assert set(run_.account.active) == set(names)
+    assert (run_.account.decisions, run_.account.fallbacks) == (20, {})
+    rows = env.batch.handle.worlds[0].rows[: len(run_.rows)]
+    assert rows.tobytes() == run_.rows.tobytes()
+
+
+@pytest.mark.parametrize("make", [bundles.dispatcher, bundles.selector])
+def test_live_interface_decides_as_the_simulator_did(tmp_path: Path, rich: Scenario, make: Any) -> None:
+    folder = make(tmp_path)
+    asked = recorded(find(str(folder)), rich, SEED)
+    if make is bundles.dispatcher:
+        live = Dispatcher(Bundle(folder), clock=count().__next__)
+        assert [live.decide(*question) for *question, _ in asked] == [choice for *_, choice in asked]
+    else:
+        picks = Selector(Bundle(folder), 3, 250.0, clock=count().__next__)
+        assert [picks.rules[picks.select(s[None])[0]].name for s, _ in asked] == [name for _, name in asked]
+    assert len(asked) >= 20
+
+
+def test_stats_of_a_gateways_counters_are_those_of_the_simulator(tmp_path: Path) -> None:
+    made = replace_window(
+        scenario(
+            nodes=[node("edge"), node("far")],
+            deployments=[deploy("small", "edge"), deploy("large", "far")],
+            links=[link(4.0), link(30.0, to="far")],
+        ),
+        100.0,
+    )
+    asks = [Ask(10.0, deadline_ms=40.0, min_accuracy=0.5), Ask(20.0, deadline_ms=100.0, min_accuracy=0.7)]
+    work = workload_of([*asks, Ask(150.0)])
+    folder = bundles.selector(tmp_path, ("closest", "closest"), mix=True, window_ms=100.0)
+    worlds = worlds_of(made)
+    env = WindowEnv(
+        Worlds(made.name, worlds.plan, worlds.models, worlds.nodes, worlds.sla_classes, lambda seed: work),
+        settings=WindowSettings(("closest",), mix=True, nodes=4),
+    )
+    env.reset(options={"workload_seed": 0})
+    observation, *_ = env.step(0)
+    counters = np.zeros(1, TRAFFIC)[0]
+    counters["arrived"] = counters["delivered"] = 2
+    counters["within_40_ms"] = counters["within_80_ms"] = 1
+    counters["within_160_ms"], counters["min_accuracy"] = 2, 1.2
+    live = Selector(Bundle(folder), 2, 100.0)
+    sent = env.batch.handle.worlds[0].dispatched[0]
+    stats = live.stats(counters, sent, [4.0, 30.0], capacity_qps(worlds.plan), 100.0)
+    assert stats[0].tolist() == observation.tolist()
+    assert len(stats[0]) == len(window_features(["a", "b", "c", "d"], mix=True))
+    with pytest.raises(ValueError, match="one number for each node"):
+        live.stats(counters, [1], [4.0, 30.0], [1.0, 1.0], 100.0)
+
+
+def replace_window(made: Scenario, window_ms: float) -> Scenario:
+    return replace(made, rules=replace(made.rules, window_ms=window_ms))
+
+
+@pytest.mark.parametrize("name", list(shipped()))
+def test_shipped_bundles_decide_live_as_is_written_in_gold(name: str) -> None:
+    """Written by `python -m tests.golden`; a bundle that was trained anew needs new gold."""
+    with np.load(FOLDER / f"{name}.npz") as file:
+        expected, found = asked_live(shipped()[name].bundle, dict(file))
+    assert found == expected
+    assert len(set(map(str, expected))) > 1  # it does not say the same to everything
+
+
+def test_shipped_bundles_are_whole() -> None:
+    for name, policy in shipped().items():
+        assert not isinstance(policy.bundle.model, Fault), f"{name}: {policy.bundle.model.why}"
+        assert (policy.bundle.folder / "curve.csv").is_file()
+        assert find(policy.bundle.fallback).kind == "compiled"
+        assert registry()[0][name] is not None
+
+
+# ---- falling back
+
+Spoil = Callable[[Path], object]
+
+
+def _replace_model(folder: Path, content: bytes) -> None:
+    (folder / "model.onnx").write_bytes(content)
+    bundles.edit(folder, sha256=hashlib.sha256(content).hexdigest())
+
+
+def _poison(folder: Path) -> None:
+    """A model that answers with what is no number."""
+    about = json.loads((folder / "manifest.json").read_text())
+    inputs = len(about["low"])
+    outputs = about["sizes"].get("candidates", 1) + 1
+    _replace_model(folder, bundles.linear(np.full((inputs, outputs), np.nan), np.zeros(outputs)))
+
+
+def _narrow(folder: Path) -> None:
+    about = json.loads((folder / "manifest.json").read_text())
+    bundles.edit(folder, high=[0.0] * len(about["high"]))
+
+
+FAULTS: dict[str, tuple[Fallback, Spoil]] = {
+    "no folder": (Fallback.MISSING, shutil.rmtree),
+    "no manifest": (Fallback.MISSING, lambda f: (f / "manifest.json").unlink()),
+    "no model": (Fallback.MISSING, lambda f: (f / "model.onnx").unlink()),
+    "unknown fallback": (Fallback.MISSING, lambda f: bundles.edit(f, fallback="nonesuch")),
+    "manifest no JSON": (Fallback.CORRUPT, lambda f: (f / "manifest.json").write_bytes(b"{\xff")),
+    "manifest a list": (Fallback.CORRUPT, lambda f: (f / "manifest.json").write_text("[]")),
+    "manifest without sizes": (Fallback.CORRUPT, lambda f: bundles.edit(f, sizes=None)),
+    "manifest of an unknown kind": (Fallback.CORRUPT, lambda f: bundles.edit(f, kind="oracle")),
+    "ranges of another length": (Fallback.CORRUPT, lambda f: bundles.edit(f, low=[0.0])),
+    "another hash": (Fallback.CORRUPT, lambda f: bundles.edit(f, sha256="0" * 64)),
+    "a torn model": (Fallback.CORRUPT, lambda f: _replace_model(f, (f / "model.onnx").read_bytes()[:-40])),
+    "another model": (Fallback.CORRUPT, lambda f: _replace_model(f, bundles.linear(np.zeros((2, 2)), [0.0, 0.0]))),
+    "another format": (Fallback.VERSION, lambda f: bundles.edit(f, format=99)),
+    "other features": (Fallback.VERSION, lambda f: bundles.edit(f, features="dispatch-0")),
+    "out of range": (Fallback.RANGE, _narrow),
+    "no numbers": (Fallback.OUTPUT, _poison),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_dispatcher_with_a_fault_falls_back(tmp_path: Path, case: str) -> None:
+    reason, spoil = FAULTS[case]
+    folder = bundles.dispatcher(tmp_path / "mine", fallback="least-outstanding")
+    spoil(folder)
+    live = Dispatcher(Bundle(folder))
+    question = snapshot(proc_ms=[1.0, 2.0, 3.0], in_flight=[2.0, 1.0, 0.0], load=[2.0, 1.0, 0.0])
+    assert [live.decide(*question) for _ in range(2)] == [2, 2]  # the rule's choice; the model's would be 0
+    assert (live.decisions, dict(live.fallbacks)) == (2, {reason: 2})
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_selector_with_a_fault_falls_back(tmp_path: Path, case: str) -> None:
+    reason, spoil = FAULTS[case]
+    folder = bundles.selector(tmp_path / "mine", fallback="random")
+    spoil(folder)
+    live = Selector(Bundle(folder), 3, 250.0)
+    chosen = live.select(np.full((2, 7), 0.1, np.float32))
+    assert chosen.tolist() == [len(live.rules) - 1] * 2
+    unread = "no folder", "no manifest", "manifest no JSON", "manifest a list", "unknown fallback"
+    assert live.rules[-1].name == ("load-balancing" if case in unread else "random")
+    assert (live.decisions, dict(live.fallbacks)) == (2, {reason: 2})
+
+
+def test_sizes_too_small_fall_back(tmp_path: Path) -> None:
+    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path / "d", candidates=2)))
+    assert live.decide(*snapshot(3, net_ms=[3.0, 2.0, 1.0])) == 2
+    assert live.decide(*snapshot(2, proc_ms=[3.0, 2.0])) == 1
+    assert (live.decisions, dict(live.fallbacks)) == (2, {Fallback.SIZE: 1})
+    picks = Selector(Bundle(bundles.selector(tmp_path / "s", nodes=2)), nodes=3, window_ms=250.0)
+    assert picks.rules[picks.select(np.zeros((1, 6), np.float32))[0]].name == "closest"
+    assert picks.fallbacks == {Fallback.SIZE: 1}
+
+
+def test_another_window_is_out_of_range(tmp_path: Path) -> None:
+    picks = Selector(Bundle(bundles.selector(tmp_path)), nodes=3, window_ms=500.0)
+    picks.select(np.zeros((1, 7), np.float32))
+    assert picks.fallbacks == {Fallback.RANGE: 1}
+
+
+def test_an_action_that_is_no_compiled_rule_is_a_fault(tmp_path: Path) -> None:
+    picks = Selector(Bundle(bundles.selector(tmp_path, ("closest", "nonesuch"))), 3, 250.0)
+    assert picks.rules[picks.select(np.zeros((1, 7), np.float32))[0]].name == "closest"
+    assert picks.fallbacks == {Fallback.MISSING: 1}
+
+
+def test_a_bundle_of_the_other_kind_falls_back(tmp_path: Path) -> None:
+    live = Dispatcher(Bundle(bundles.selector(tmp_path)))
+    assert live.decide(*snapshot(net_ms=[2.0, 1.0, 3.0])) == 1
+    assert live.fallbacks == {Fallback.CORRUPT: 1}
+
+
+def test_the_range_is_widened_by_a_tenth(tmp_path: Path) -> None:
+    inputs = len(dispatch_features(4))
+    names = dispatch_features(4)
+    high = [10.0] * inputs
+    high[names.index("proc_ms 0")] = 1.0  # 100 ms
+    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path, high=high)))
+    for ms, reasons in ((109.9, {}), (110.2, {Fallback.RANGE: 1}), (np.nan, {Fallback.RANGE: 2})):
+        live.decide(*snapshot(proc_ms=[ms, 1.0, 1.0]))
+        assert dict(live.fallbacks) == reasons
+
+
+def test_a_slow_decision_is_the_rules_and_the_next_one_is_not(tmp_path: Path) -> None:
+    times_ns = iter([0, 1_000_001, 5_000_000, 5_999_999])  # each decision looks twice; the budget is 1000 us
+    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path / "d")), clock=times_ns.__next__)
+    question = snapshot(proc_ms=[1.0, 2.0, 3.0], net_ms=[3.0, 2.0, 1.0])
+    assert [live.decide(*question) for _ in range(2)] == [2, 0]
+    assert (live.decisions, dict(live.fallbacks)) == (2, {Fallback.SLOW: 1})
+    times_ns = iter([0, 1_000_001, 5_000_000, 5_999_999])
+    picks = Selector(Bundle(bundles.selector(tmp_path / "s")), 3, 250.0, clock=times_ns.__next__)
+    chosen = [picks.rules[picks.select(np.zeros((1, 7), np.float32))[0]].name for _ in range(2)]
+    assert chosen == ["closest", "load-balancing"]
+    assert picks.fallbacks == {Fallback.SLOW: 1}
+
+
+def test_a_simulation_does_not_look_at_the_clock(tmp_path: Path, rich: Scenario) -> None:
+    folder = bundles.dispatcher(tmp_path, budget_us=0.0)
+    assert simulate(rich, find(str(folder)), SEED).account.fallbacks == {}
+
+
+@pytest.mark.parametrize("make", [bundles.dispatcher, bundles.selector])
+def test_a_broken_bundle_is_its_rule_in_the_simulator(tmp_path: Path, rich: Scenario, make: Any) -> None:
+    folder = make(tmp_path)
+    (folder / "model.onnx").unlink()
+    plan, expected = build_plan(rich), finished(rich, SEED, find("closest"))
+    world = finished(rich, SEED, find(str(folder)))
+    assert seen(world) == seen(expected)
+    world = new_world(plan, workload_of([Ask(0.0)]))
+    account = run(plan, world, find(str(folder)))
+    assert account.fallbacks == {"missing": account.decisions}
+    assert account.fallback_share == 1.0
+
+
+def test_windows_out_of_range_are_the_rules_and_the_others_the_models(tmp_path: Path, rich: Scenario) -> None:
+    observed = [stats for stats, _ in recorded(find(str(bundles.selector(tmp_path))), rich, SEED)]
+    busiest = sorted(float(s[0]) for s in observed)[-5]  # so that few are beyond
+    folder = bundles.edit(bundles.selector(tmp_path), high=[busiest / 1.1 - 1e-3, *[10.0] * 6])
+    account = simulate(rich, find(str(folder)), SEED).account
+    assert 0 < account.fallbacks["range"] < account.decisions == 20
+    assert account.active.count("closest") == account.fallbacks["range"]
+
+
+# ---- found, compared, listed
+
+
+def test_a_bundle_is_found_by_its_path_and_a_typo_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = bundles.selector(tmp_path / "mine")
+    assert find(str(folder)).kind == "selector"
+    monkeypatch.chdir(tmp_path)
+    assert find("mine").name == "mine"
+    assert find("./mine").name == "./mine"
+    with pytest.raises(UserError, match=r"policy './mien': no such folder"):
+        find("./mien")
+    with pytest.raises(UserError, match="unknown policy 'mien'"):
+        find("mien")
+
+
+def test_shipped_bundles_are_in_the_registry_and_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundles.selector(tmp_path / "picker", summary="picks a rule")
+    (bundles.dispatcher(tmp_path / "broken") / "manifest.json").unlink()
+    monkeypatch.setattr(bundled, "SHIPPED", tmp_path)
+    registry.cache_clear()
+    try:
+        assert [find(name).kind for name in ("picker", "broken")] == ["selector", "batch"]
+        assert main(["policies"]) == 0
+        listed = capsys.readouterr().out
+        assert "picks a rule" in listed
+        assert "load-balancing, farthest" in listed
+        assert "can't be used: manifest.json: No such file" in listed
+        with pytest.raises(UserError, match="policy 'picker' is learned; a window needs compiled ones"):
+            WindowEnv(scenario(), settings=WindowSettings(("picker",)))
+    finally:
+        monkeypatch.undo()
+        registry.cache_clear()
+
+
+def test_a_pieces_key_has_the_bundles_hash(tmp_path: Path, rich: Scenario) -> None:
+    piece = Piece("x", rich, 1, (str(bundles.selector(tmp_path)),))
+    first = keys([piece])
+    assert keys([piece]) == first
+    bundles.edit(tmp_path, fallback="random")
+    assert keys([piece]) != first
+
+
+def test_a_piece_tells_fallbacks_and_active_rules(tmp_path: Path, rich: Scenario) -> None:
+    names = str(bundles.selector(tmp_path / "s")), str(bundles.dispatcher(tmp_path / "d", candidates=2)), "closest"
+    result = run_piece(Piece("x", rich, SEED, names, bounded=False))
+    shares = [result.figures[name]["fallback_share"] for name in names]
+    assert shares == [0.0, 1.0, 0.0]
+    assert "learned" not in result.details["closest"]
+    assert result.details[names[1]]["learned"]["fallbacks"] == {
+        "size": result.details[names[1]]["learned"]["decisions"]
+    }
+    learned = result.details[names[0]]["learned"]
+    assert (learned["decisions"], learned["fallbacks"]) == (20, {})
+    assert set(learned["active"]) == {"farthest", "load-balancing"}
+    assert np.sum([*learned["active"].values()], axis=0) == pytest.approx(1.0)
+    assert learned["active"]["load-balancing"][0] == 1.0  # nothing has arrived before the first window
+    both = Sum()
+    for seed in (SEED, SEED + 1):
+        both.add(run_piece(Piece("x", rich, seed, names[:1], bounded=False)).details[names[0]])
+    assert both.detail()["learned"]["decisions"] == 40
+    assert np.sum([*both.detail()["learned"]["active"].values()], axis=0) == pytest.approx(1.0)
+
+
+QUESTION = ("compare", "ecsrl", "--set", "duration_s=5", "--seeds", "3", "--no-bound")
+
+
+def test_compare_takes_bundles_by_path_and_warns_of_fallbacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bundles.dispatcher(tmp_path / "good")
+    (bundles.dispatcher(tmp_path / "bad") / "model.onnx").unlink()
+    bundles.selector(tmp_path / "hasty", window_ms=10.0)
+    names = "load-balancing,closest,./good,./bad,./hasty"
+    assert main([*QUESTION, "--jobs", "1", "--policies", names, "--json", "out.json"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line for line in told if "./good" in line] == []
+    bad, hasty = (line for line in told if "fell back" in line)
+    assert bad.startswith("fairlead: ./bad fell back to closest in 100.00% of its ")
+    assert bad.endswith("decisions (model.onnx: No such file or directory)")
+    assert hasty == "fairlead: ./hasty fell back to closest in 100.00% of its 15 decisions (range 15)"
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["policies"]["./good"]["kind"] == "batch"
+    assert document["versions"]["onnxruntime"]
+    runs = document["scenarios"]["ecsrl"]["policies"]
+    assert runs["./bad"]["by_seed"]["success"] == runs["closest"]["by_seed"]["success"]
+    assert runs["./good"]["by_seed"]["success"] != runs["closest"]["by_seed"]["success"]
+    assert runs["./good"]["figures"]["fallback_share"]["mean"] == 0.0
+    assert runs["./hasty"]["detail"]["learned"]["active"] == {"closest": [1.0] * 100}
+    assert main([*QUESTION, "--policies", "closest,./mien"]) == 2
+    assert capsys.readouterr().err.startswith("fairlead: policy './mien': no such folder")
+
+
+@pytest.mark.slow
+def test_several_processes_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bundles.dispatcher(tmp_path / "d")
+    bundles.selector(tmp_path / "s", window_ms=1000.0)
+    for jobs in "12":
+        command = [*QUESTION, "--jobs", jobs, "--policies", "closest,./d,./s", "--json", f"{jobs}.json"]
+        assert main(command) == 0
+    assert (tmp_path / "1.json").read_bytes() == (tmp_path / "2.json").read_bytes()
