@@ -25,7 +25,7 @@ def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = 
     """The comparison as plain data; a sweep is a comparison of its points."""
     document = {
         "fairlead": __version__,
-        "versions": _versions(),
+        "versions": versions(),
         "settings": {
             "seeds": list(result.seeds),
             "policies": list(result.policies),
@@ -38,7 +38,7 @@ def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = 
         "failures": dict(sorted(result.failures.items())),
         "scenarios": {label: _scenario(result, label) for label in result.scenarios},
     }
-    return dict(_plain(document))
+    return dict(plain(document))
 
 
 def as_json(value: Any, indent: str = "") -> str:
@@ -54,7 +54,8 @@ def as_json(value: Any, indent: str = "") -> str:
     return text if indent else text + "\n"
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """What the figures may depend on."""
     return {"python": platform.python_version()} | {p: metadata.version(p) for p in LIBRARIES}
 
 
@@ -101,12 +102,12 @@ def _estimate(e: Estimate) -> dict[str, Any]:
     return {"mean": e.mean, "ci95": e.ci95, "n": e.n}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON has no NaN and no infinity: null, and a string."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
+        return {k: plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     return value
