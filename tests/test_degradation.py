@@ -130,7 +130,7 @@ def test_slopes_grow_with_rho_and_meet_the_scenario_at_its_own() -> None:
     assert tuple(made.by_rho) == RHOS
     for own, at in zip(made.matrices, made.by_rho[0.6], strict=True):
         assert (own.cells == at.cells) == (own.device == "xavier-nx")
-    slopes = as_document(made, [])["sensitivity"][0]["slope"]
+    slopes = as_document(made, [])["matrices"][0]["by_rho"]["slope"]
     assert slopes == sorted(slopes)
     assert slopes[-1] / slopes[0] == pytest.approx(1.0 / 0.3)
 
@@ -170,7 +170,7 @@ def test_the_command_prints_the_tables_and_writes_the_document(
     assert first["cells"][6][:2] == [pytest.approx(7.0), "inf"]
     assert first["fit"]["slope"] == pytest.approx((34.7 + 72.3) / 2 / 34.7)
     assert first["curve"][6] == {"running": 7, "mean": pytest.approx(8.625, abs=0.001), "cells": 7, "infinite": 3}
-    assert written["sensitivity"][0]["rho"] == list(RHOS)
+    assert first["by_rho"]["rho"] == list(RHOS)
 
 
 @pytest.mark.parametrize(

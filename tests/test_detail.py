@@ -115,6 +115,17 @@ def test_seeds_together_add_counts_and_average_loads() -> None:
     assert both["load"] == {"n": [0.75]}
 
 
+def test_seeds_together_add_the_windows_of_each_action() -> None:
+    plain = {"outcomes": {}, "latency": [3], "load": {}}
+    total = Sum()
+    total.add(plain | {"active": {"actions": ["closest", "farthest"], "counts": [[1, 2], [3, 0]]}})
+    total.add(plain | {"active": {"actions": ["closest", "farthest"], "counts": [[0, 3], [2, 1]]}})
+    assert total.detail()["active"] == {"actions": ["closest", "farthest"], "counts": [[1, 5], [5, 1]]}
+    none = Sum()
+    none.add(plain)
+    assert "active" not in none.detail()
+
+
 def test_changes_are_told_in_words_and_in_order() -> None:
     made = scenario(
         sources=[source(phases=(phase(at_s=0.0, rate=0.5), phase(at_s=0.6, rate=2.0)))],

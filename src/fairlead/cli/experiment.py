@@ -26,8 +26,8 @@ from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.workers import Workers, local
 from fairlead.measure.files import check_different, check_folder, check_writable, write_whole
-from fairlead.measure.report.page import write_report
-from fairlead.measure.report.static import converter, write_plots
+from fairlead.measure.report.saved import write_any_plots, write_any_report
+from fairlead.measure.report.static import converter
 from fairlead.policies.interface import find, registry
 from fairlead.policies.jit import compiled_before
 
@@ -98,10 +98,10 @@ def write_outputs(args: argparse.Namespace, document: dict[str, Any]) -> None:
         write_whole(Path(args.json), as_json(document))
         print(f"figures written to {args.json}", file=sys.stderr)
     if args.report:
-        write_report(document, Path(args.report))
+        write_any_report(document, Path(args.report))
         print(f"report written to {args.report}", file=sys.stderr)
     if args.plots:
-        print(f"{len(write_plots(document, Path(args.plots)))} plots written to {args.plots}", file=sys.stderr)
+        print(f"{len(write_any_plots(document, Path(args.plots)))} plots written to {args.plots}", file=sys.stderr)
 
 
 def _workers(args: argparse.Namespace, scenarios: int) -> Workers:

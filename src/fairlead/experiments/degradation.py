@@ -56,12 +56,7 @@ def study(scenario: Scenario, most: int) -> Study:
 
 
 def as_document(made: Study, overrides: list[str]) -> dict[str, Any]:
-    """The study as plain data: a list of matrices, and the slopes of their fits by rho."""
-    slopes = [
-        {"device": m.device, "nodes": m.nodes, "arriving": m.arriving, "axes": m.axes, "rho": list(made.by_rho)}
-        | {"slope": [fit.slope if (fit := found[i].fit()) else math.nan for found in made.by_rho.values()]}
-        for i, m in enumerate(next(iter(made.by_rho.values()), []))
-    ]
+    """The study as plain data: a list of matrices, with the slopes of their fits by rho where they have one."""
     document = {
         "kind": "degradation",
         "fairlead": __version__,
@@ -70,10 +65,15 @@ def as_document(made: Study, overrides: list[str]) -> dict[str, Any]:
         "title": made.scenario.title,
         "measured": "in the simulator's engine: the newcomer runs while the others stay",
         "assumptions": [f"{path}: {words}" for path, words in made.scenario.assumptions()],
-        "matrices": [m.as_dict() for m in made.matrices],
-        "sensitivity": slopes,
+        "matrices": [m.as_dict() | _by_rho(made, m) for m in made.matrices],
     }
     return dict(plain(document))
+
+
+def _by_rho(made: Study, matrix: Matrix) -> dict[str, Any]:
+    others = [m for found in made.by_rho.values() for m in found if m.same_question(matrix)]
+    slopes = [fit.slope if (fit := m.fit()) else math.nan for m in others]
+    return {"by_rho": {"rho": list(made.by_rho), "slope": slopes}} if others else {}
 
 
 def _with_rho(scenario: Scenario, rho: float) -> Scenario:

@@ -2,7 +2,8 @@
 
 Made by `piece` from a finished world, put together over seeds by `result_file`, drawn by reports. Bins depend on the
 scenario alone, so that runs of all policies and seeds add up. Load is work sent to a node / the most that it can do in
-the time: all its servers busy with full batches, or the best mix of a shared node.
+the time: all its servers busy with full batches, or the best mix of a shared node. A selector's run also has `active`:
+{"actions": names, "counts": in how many windows of a bin each of them was active, (bins, actions)}.
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ class Sum:
         self._outcomes: dict[str, Any] = {}
         self._latency: Any = 0
         self._load: dict[str, Any] = {}  # in units of 1 / _LOAD_UNITS
+        self._actions: list[str] = []  # of a selector
+        self._active: Any = 0  # (bins, actions) windows
 
     def add(self, one: dict[str, Any]) -> None:
         """Take in the detail of one more seed."""
@@ -105,14 +108,20 @@ class Sum:
             self._outcomes[name] = self._outcomes.get(name, 0) + np.array(counts)
         for node, load in one["load"].items():
             self._load[node] = self._load.get(node, 0) + np.rint(np.array(load) * _LOAD_UNITS).astype(np.int64)
+        if "active" in one:
+            self._actions = one["active"]["actions"]
+            self._active = self._active + np.array(one["active"]["counts"])
 
     def detail(self) -> dict[str, Any]:
         """All of them together, in the form of one."""
-        return {
+        made = {
             "outcomes": {name: counts.tolist() for name, counts in self._outcomes.items()},
             "latency": self._latency.tolist(),
             "load": {node: np.round(x / self._seeds / _LOAD_UNITS, 4).tolist() for node, x in self._load.items()},
         }
+        if self._actions:
+            made["active"] = {"actions": self._actions, "counts": self._active.tolist()}
+        return made
 
 
 def changes(scenario: Scenario) -> list[dict[str, Any]]:

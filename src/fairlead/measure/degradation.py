@@ -57,6 +57,11 @@ class Matrix:
         """Least squares over the levels at which every mix runs: where some do not fit, the mean is of other mixes."""
         return _fit([(level.running, level.mean) for level in self.curve() if not level.infinite])
 
+    def same_question(self, other: Matrix) -> bool:
+        """Whether both are of the same newcomer beside the same models in the same place."""
+        mine, its = ((m.device, m.nodes, m.arriving, m.axes) for m in (self, other))
+        return mine == its
+
     def as_dict(self) -> dict[str, Any]:
         """The matrix as plain data, with its curve and fit."""
         fit = self.fit()
