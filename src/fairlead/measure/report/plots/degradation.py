@@ -45,7 +45,7 @@ def _cells(matrix: Matrix, most: float) -> Spec:
         "scale": {"domain": [1, max(most, 1.001)], "range": list(BUSY_COLOURS)},
         "legend": None,
     }
-    dark = f"datum.value > {1 + 0.6 * (most - 1)}"
+    dark = f"datum.value > {1 + 0.8 * (most - 1)}"
     text: Spec = {"type": "text", "fontSize": 11}
     cell: Spec = {"type": "rect", "height": {"band": 0.94}, "width": {"band": 0.97}}
     hint = {"m": f"{matrix.axes[0]} running", "text": "degradation"}

@@ -66,13 +66,13 @@ def _spec(rows: list[Spec], policies: list[str], nodes: list[str]) -> Spec:
             },
             {
                 "name": "on_cell",
-                "transform": [{"filter": f"{fits} && datum.busy > 0.6"}],
+                "transform": [{"filter": f"{fits} && datum.busy > 0.8"}],
                 "mark": text | {"color": "white"},
                 "encoding": words,
             },
             {
                 "name": "ink_cell",
-                "transform": [{"filter": f"{fits} && datum.busy <= 0.6"}],
+                "transform": [{"filter": f"{fits} && datum.busy <= 0.8"}],
                 "mark": text | {"color": INK},
                 "encoding": words,
             },
