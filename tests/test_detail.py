@@ -115,6 +115,23 @@ def test_seeds_together_add_counts_and_average_loads() -> None:
     assert both["load"] == {"n": [0.75]}
 
 
+def test_seeds_together_have_the_mean_share_of_each_rule_and_all_fallbacks() -> None:
+    plain = {"outcomes": {}, "latency": [3], "load": {}}
+    total = Sum()
+    one = {"decisions": 4, "fallbacks": {"range": 1}, "active": {"closest": [1.0, 0.5], "farthest": [0.0, 0.5]}}
+    two = {"decisions": 4, "fallbacks": {"range": 2}, "active": {"farthest": [1.0, 1.0]}}
+    total.add(plain | {"learned": one})
+    total.add(plain | {"learned": two})
+    assert total.detail()["learned"] == {
+        "decisions": 8,
+        "fallbacks": {"range": 3},
+        "active": {"closest": [0.5, 0.25], "farthest": [0.5, 0.75]},
+    }
+    none = Sum()
+    none.add(plain)
+    assert "learned" not in none.detail()
+
+
 def test_changes_are_told_in_words_and_in_order() -> None:
     made = scenario(
         sources=[source(phases=(phase(at_s=0.0, rate=0.5), phase(at_s=0.6, rate=2.0)))],

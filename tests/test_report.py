@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -21,9 +22,12 @@ from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.document import check, highlighted, points
 from fairlead.measure.report.page import page, write_report
-from fairlead.measure.report.plots import Plot, over_values, plots_of
+from fairlead.measure.report.plots import Plot, over_values, plots_of, plots_of_all
 from fairlead.measure.report.static import write_plots
-from fairlead.measure.report.style import HUES, by_look, look_of
+from fairlead.measure.report.study import devices
+from fairlead.measure.report.study_page import verdict as study_verdict
+from fairlead.measure.report.study_page import write_study_report
+from fairlead.measure.report.style import HUES, by_look, fill_of, look_of
 from fairlead.measure.report.tables import tables
 from fairlead.measure.report.words import verdict
 
@@ -160,7 +164,7 @@ def test_the_latency_plot_counts_rejected_requests_as_never_answered() -> None:
 def test_a_load_of_nothing_by_nothing_is_left_blank() -> None:
     made = document(policies=["closest"])
     made["scenarios"]["shifting"]["policies"]["closest"]["detail"]["load"]["dc"][:2] = [None, "inf"]
-    load = plots_of(made, points(made)[0], legend=False)[3]
+    load = plots(made)["load"]
     assert load.spec is not None
     (row,) = [r for r in load.spec["layer"][0]["data"]["values"] if r["node"] == "dc"]
     assert row["load"][:2] == [None, None]
@@ -183,10 +187,9 @@ def test_queue_nodes_get_a_sentence_instead_of_an_empty_plot() -> None:
 
 
 def plots(made: dict[str, Any]) -> dict[str, Plot]:
-    """Those of the first label by name, and that of the sweep."""
-    swept_plot = over_values(made, legend=False)
+    """Those of the first label by name, and those of all labels together."""
     found = plots_of(made, points(made)[0], legend=False)
-    return {plot.name: plot for plot in [*found, *([swept_plot] if swept_plot else [])]}
+    return {plot.name: plot for plot in [*found, *plots_of_all(made, legend=False)]}
 
 
 def test_one_seed_has_no_intervals_and_promises_none() -> None:
@@ -210,14 +213,14 @@ def test_a_policy_without_an_interval_beside_others_gets_no_line() -> None:
 
 def test_captions_say_what_a_reader_may_miss() -> None:
     drawn = plots(swept())
-    for name in ("sweep", "over-time"):
+    for name in ("sweep", "over-time", "time-average"):
         assert "axis need not start at 0" in drawn[name].caption
     assert "of each policy alone, differences are paired by seed: look at behind best" in drawn["sweep"].caption
 
 
 def test_text_alternatives_are_there_for_every_choice() -> None:
     drawn = plots(swept())
-    for name in ("sweep", "over-time"):
+    for name in ("sweep", "over-time", "time-average"):
         assert list(drawn[name].findings) == ["success", "late", "inaccurate", "rejected"]
         assert drawn[name].finding == drawn[name].findings["success"] != drawn[name].findings["late"]
     assert "share of late requests is lowest" in drawn["over-time"].findings["late"]
@@ -225,6 +228,87 @@ def test_text_alternatives_are_there_for_every_choice() -> None:
     for policy, finding in drawn["load"].findings.items():
         assert finding.startswith(f"Under {policy} the most loaded node is ")
     assert set(drawn["load"].findings) == set(POLICIES)
+
+
+def selecting(made: dict[str, Any], policy: str, *actions: str) -> dict[str, Any]:
+    """The document, in which the policy chose a third of the actions in each span, in turn."""
+    for body in made["scenarios"].values():
+        chosen = [[actions[i] for i in range(len(actions)) if (b + i) % 3 == 0] for b in range(BINS)]
+        shares = {a: [(a in there) / len(there) for there in chosen] for a in actions}
+        body["policies"][policy]["detail"]["learned"] = {"decisions": BINS, "fallbacks": {}, "active": shares}
+    return made
+
+
+def test_the_active_policy_is_drawn_for_selectors_alone() -> None:
+    assert "active" not in plots(document())
+    made = selecting(document(), "random", "closest", "farthest", "cheaper")
+    for body in made["scenarios"].values():
+        body["policies"]["random"]["detail"]["learned"]["active"]["never-there"] = [0.0] * BINS
+    drawn = plots(made)["active"]
+    strip = (drawn.spec or {})["layer"][0]
+    rows = {row["action"]: row for row in strip["data"]["values"]}
+    assert set(rows) == {"closest", "farthest", "cheaper"}  # what was never active has no colour and no row
+    assert rows["closest"]["share"][:3] == [1, 0, 0]
+    for b in range(BINS):
+        parts = sorted((row["low"][b], row["high"][b]) for row in rows.values())
+        assert all(high == low for (_, high), (low, _) in pairwise(parts))  # one upon the other
+    colours = strip["encoding"]["color"]["scale"]
+    assert len(set(colours["range"])) == 3
+    assert "Under random the active policy is closest 33%, farthest 33% and cheaper 33%" in drawn.finding
+    assert [layer["name"] for layer in (drawn.spec or {})["layer"][1:]] == ["ink_changes", "ink_numbers"]
+
+
+def test_thirteen_actions_have_a_colour_each_and_the_hue_of_their_line_while_it_is_free() -> None:
+    made = selecting(document(), "random", *POLICIES)
+    scale = (plots(made)["active"].spec or {})["layer"][0]["encoding"]["color"]["scale"]
+    assert len(set(scale["range"])) == 13
+    first = scale["domain"][0]
+    assert scale["range"][0] == fill_of(by_look(made).index(first) % len(HUES))
+
+
+def test_the_time_average_is_of_all_requests_so_far() -> None:
+    made = document(policies=["closest"])
+    drawn = plots(made)["time-average"]
+    (window,) = [t for t in (drawn.spec or {})["layer"][-1]["transform"] if "window" in t]
+    assert window["groupby"] == ["policy"]
+    outcomes = points(made)[0].detail("closest")["outcomes"]
+    end = sum(outcomes["success"]) / sum(map(sum, outcomes.values()))
+    assert drawn.finding == f"At the end of the run the time average of success is: closest {end:.1%}."
+
+
+def test_scenarios_stand_side_by_side_in_a_comparison_of_several() -> None:
+    assert "across" not in plots(document())
+    assert "across" not in plots(swept())
+    drawn = plots(document(["shifting", "ecsrl"]))["across"]
+    rows = (drawn.spec or {})["layer"][0]["data"]["values"]
+    assert len(rows) == 2 * len(POLICIES)
+    assert rows[0]["label"] == "shifting"
+    assert {"success", "late", "inaccurate", "rejected", "success_low", "late_high"} <= set(rows[0])
+    assert plain(drawn.findings["late"]).startswith("Requests late under the best by scenario: shifting cheaper 2.5")
+    half = document(scenarios=document()["scenarios"] | {"dc-cloud": unfinished()})
+    assert "across" not in plots(half)
+
+
+def test_utilisation_is_of_every_policy_and_node() -> None:
+    drawn = plots(document())["utilisation"]
+    rows = (drawn.spec or {})["data"]["values"]
+    assert len(rows) == len(POLICIES) * len(NODES)
+    assert [row["busy"] for row in rows[: len(NODES)]] == pytest.approx([0.3, 0.4, 0.5, 0.6, 0.7])
+    assert plain(drawn.finding) == "Under cheaper the busiest node is cloud, 70.0 ± 0.6 %."
+
+
+def test_energy_against_degradation_has_its_front_and_in_a_sweep_a_line_a_policy() -> None:
+    drawn = plots(document())["energy"]
+    rows, front = (drawn.spec or {})["data"]["values"], (drawn.spec or {})["layer"][0]["data"]["values"]
+    for on in front:
+        assert not any(r["energy"] < on["energy"] and r["degradation"] < on["degradation"] for r in rows)
+    assert [r["energy"] for r in front] == sorted((r["energy"] for r in front), reverse=True)
+    lines = plots(swept())["energy-sweep"]
+    assert lines.spec is not None
+    closest = [row for row in lines.spec["data"]["values"] if row["policy"] == "closest"]
+    assert [row["label"] for row in closest] == ["rate=20", "rate=40", "rate=60", "rate=80"]
+    assert [row["order"] for row in closest] == [0, 1, 2, 3]
+    assert "energy-sweep" not in plots(swept(degradation=False))
 
 
 @pytest.mark.parametrize(("values", "kind"), [((20, 40.5), "quantitative"), (("stream", "request"), "ordinal")])
@@ -254,12 +338,12 @@ def test_plots_are_written_as_svg_and_png_under_safe_names(tmp_path: Path) -> No
 def test_a_sweep_has_a_file_of_its_own_beside_those_of_its_values(tmp_path: Path) -> None:
     names = {p.name for p in write_plots(swept([20, 40], policies=["closest", "random"]), tmp_path)}
     assert {"sweep.svg", "sweep.png", "rate=20-outcomes.svg", "rate=40-load.png"} <= names
-    assert len(names) == 2 * (1 + 2 * 5)
+    assert len(names) == 2 * (2 + 2 * 7)
 
 
 def test_names_that_differ_in_capitals_alone_get_files_of_their_own(tmp_path: Path) -> None:
     names = [p.name.lower() for p in write_plots(document(["edge", "Edge"], policies=["closest"]), tmp_path)]
-    assert len(names) == len(set(names)) == 20
+    assert len(names) == len(set(names)) == 2 * (1 + 2 * 7)
 
 
 # Documents that won't do
@@ -271,6 +355,13 @@ SHORT = {"seeds": [0], "policies": ["closest"], "sweep": {"param": "rate", "valu
 def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     made = document()
     change(made["scenarios"]["shifting"])
+    return made
+
+
+def active(body: dict[str, Any]) -> dict[str, Any]:
+    """What was active under closest, which is made a selector."""
+    made: dict[str, Any] = {"random": [1.0] * BINS}
+    body["policies"]["closest"]["detail"]["learned"] = {"decisions": 1, "fallbacks": {}, "active": made}
     return made
 
 
@@ -288,6 +379,7 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         (broken(lambda s: s["time_s"].__setitem__(3, math.nan)), "scenarios.shifting.time_s.3: input should be a fini"),
         (broken(lambda s: s["time_s"].reverse()), "shifting: the edges in time_s should grow"),
         (broken(lambda s: s["latency_ms"].__setitem__(0, 0)), "edges in latency_ms should grow from above 0"),
+        (broken(lambda s: active(s).update(random=[1.0])), "closest: learned.active.random has 1 bins where 30 are ex"),
         (document(versions=3), "not as fairlead writes it: versions: input should be a valid dictionary"),
         (swept() | {"settings": SHORT}, "1 values were swept, but it has 4"),
     ],
@@ -301,6 +393,7 @@ def test_what_no_report_can_be_made_of_is_refused_in_one_line(made: Any, message
 
 def test_whatever_is_wrong_in_a_document_makes_a_line_or_a_page() -> None:
     whole = swept([20], policies=["closest"], seeds=2)
+    active(whole["scenarios"]["rate=20"])
     figures = whole["scenarios"]["rate=20"]["policies"]["closest"]["figures"]
     for name in set(figures) - {"success", "energy_per_success_mj"}:  # the others are read alike
         del figures[name]
@@ -334,8 +427,8 @@ def test_the_command_writes_page_and_plots(tmp_path: Path, capsys: pytest.Captur
     result.write_text(json.dumps(document(policies=["closest", "random"])))
     assert main(["report", str(result), "--plots", str(tmp_path / "plots")]) == 0
     assert (tmp_path / "out.html").read_text().startswith("<!doctype html>")
-    assert len(list((tmp_path / "plots").iterdir())) == 10
-    assert capsys.readouterr().err == (f"report written to {tmp_path}/out.html\n10 plots written to {tmp_path}/plots\n")
+    assert len(list((tmp_path / "plots").iterdir())) == 14
+    assert capsys.readouterr().err == (f"report written to {tmp_path}/out.html\n14 plots written to {tmp_path}/plots\n")
 
 
 @pytest.mark.parametrize(
@@ -431,15 +524,16 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
 def test_every_plot_is_drawn_without_a_complaint_or_a_network(open_page: Open) -> None:
     found = open_page(document(["shifting", "ecsrl"]))
-    for plot in ("outcomes", "over-time", "latency", "load", "energy"):
-        assert found.marks(plot) > 20, plot
+    for plot in ("across", "outcomes", "over-time", "time-average", "latency", "load", "utilisation", "energy"):
+        assert found.marks(plot) > 15, plot
         label = found.page.locator(f"figure[data-plot={plot}] .plot").get_attribute("aria-label")
         assert "cheaper" in (label or ""), plot
     bars = found.page.locator("figure[data-plot=outcomes] .mark-rect.role-mark path")
     cells = found.page.locator("figure[data-plot=load] .mark-rect.role-mark path")
     assert bars.count() == 4 * len(POLICIES)
     assert cells.count() == BINS * len(NODES)
-    assert len(found.lines("over-time")) == len(found.lines("latency")) == 3
+    for plot in ("over-time", "time-average", "latency"):
+        assert len(found.lines(plot)) == 3, plot
     assert found.page.locator("figure[data-plot=over-time] .notes li").all_inner_texts() == [
         "at 150 s: video-analytics: rate x 3.8; tele-operation: rate x 1.4",
         "at 450 s: all sources: rate x 2.2",
@@ -453,8 +547,8 @@ def test_the_report_of_a_comparison_is_drawn(open_page: Open, tmp_path: Path) ->
     file = tmp_path / "out.html"
     assert main(["compare", "shifting", "ecsrl", *SMALL, "--report", str(file)]) == 0
     found = open_page(file)
-    for plot in ("outcomes", "over-time", "latency", "load"):
-        assert found.marks(plot) > 20, plot
+    for plot in ("across", "outcomes", "over-time", "time-average", "latency", "load", "utilisation"):
+        assert found.marks(plot) > 15, plot
     assert "upper bound" in (found.page.locator("figure[data-plot=outcomes] svg").text_content() or "")
     found.page.locator("#label").select_option(label="ecsrl")
     assert found.marks("energy") > 5  # its nodes share
@@ -468,15 +562,55 @@ def test_the_report_of_a_sweep_is_drawn(open_page: Open, tmp_path: Path) -> None
     assert main([*sweep, *SMALL, "--report", str(file), "--plots", str(tmp_path / "plots")]) == 0
     found = open_page(file)
     assert found.marks("sweep") > 20
+    assert found.page.locator("figure[data-plot=energy-sweep]").count() == 0  # nothing degrades there
     assert len(found.lines("sweep")) == 4  # three policies and the bound
     names = {path.name for path in (tmp_path / "plots").iterdir()}
     assert {"sweep.png", "sweep.svg", "rate=120-over-time.svg", "rate=10-latency.png"} <= names
 
 
+def test_strips_of_the_active_policy_are_drawn_for_each_label(open_page: Open) -> None:
+    made = selecting(selecting(document(["shifting", "ecsrl"]), "random", *POLICIES), "closest", *POLICIES[:4])
+    found = open_page(made)
+    cells = found.page.locator("figure[data-plot=active] .mark-rect.role-mark path")
+    expected = sum(
+        x > 0
+        for p in ("random", "closest")
+        for shares in points(made)[0].detail(p)["learned"]["active"].values()
+        for x in shares
+    )
+    assert cells.count() == expected
+    assert found.page.locator("figure[data-plot=active] .role-legend-label text").count() == len(POLICIES)
+    cells.first.hover()
+    tip = found.page.locator("#vg-tooltip-element")
+    tip.wait_for(state="visible")
+    assert "of the windows" in tip.inner_text()
+    found.page.locator("#label").select_option(label="ecsrl")
+    found.settled()
+    assert cells.count() == expected
+    assert found.complaints == []
+
+
+def test_outcomes_across_scenarios_follow_chooser_and_checkboxes(open_page: Open) -> None:
+    found = open_page(document(["shifting", "ecsrl"]))
+    marks = found.page.locator("figure[data-plot=across] .mark-symbol.role-mark path")
+    shown = marks.count()
+    assert shown % 2 == 0
+    where = marks.first.get_attribute("transform")
+    found.page.locator("figure[data-plot=across] select").select_option("late")
+    found.settled()
+    assert marks.first.get_attribute("transform") != where
+    assert found.page.locator("figure[data-plot=across] .ink_bound_marks path:visible").count() == 0
+    found.page.get_by_role("button", name="All").click()
+    found.settled()
+    assert marks.count() == 2 * len(POLICIES)
+    assert found.complaints == []
+
+
 def test_nothing_moves_while_the_plots_are_drawn(open_page: Open) -> None:
     shifts = """new Promise(done => new PerformanceObserver(list => done(list.getEntries().map(e => e.value)))
         .observe({type: "layout-shift", buffered: true}) ?? setTimeout(() => done([]), 300))"""
-    assert sum(open_page(document()).page.evaluate(shifts)) < 0.01
+    made = selecting(document(["shifting", "ecsrl"]), "random", *POLICIES)
+    assert sum(open_page(made).page.evaluate(shifts)) < 0.01
 
 
 def test_a_checkbox_reached_and_switched_by_keyboard_changes_the_plots(open_page: Open) -> None:
@@ -750,6 +884,120 @@ def test_every_control_and_region_has_a_name(open_page: Open) -> None:
         assert found
         for one in found:
             assert one.evaluate("e => e.ariaLabel || e.labels?.[0]?.textContent || e.textContent").strip(), role
+
+
+# Degradation matrices
+
+
+def study(**top: Any) -> dict[str, Any]:
+    """Two devices: one with two models, one that was measured with a single one."""
+    pair = {"device": "board", "nodes": ["a", "b"], "axes": ["ssd", "resnet"], "alone_ms": 12.5}
+    cells = [[1.0, 1.5, 2.25], [2.0, 2.5, 3.0], [3.0, "inf", "inf"]]
+    slopes = {"rho": [0.3, 1.0], "slope": [0.4, 1.25]}
+    one = {"device": "stick", "nodes": [], "arriving": "ssd", "axes": ["ssd"], "alone_ms": 5.0}
+    return {
+        "kind": "degradation",
+        "fairlead": "0.1.0",
+        "versions": {"python": "3.11.9"},
+        "settings": {"scenario": "made-up", "set": ["rate=66"], "max": 2},
+        "title": "made up",
+        "measured": "nowhere",
+        "assumptions": ["devices.board: all numbers"],
+        "matrices": [
+            *(pair | {"arriving": m, "cells": cells, "by_rho": slopes} for m in ("ssd", "resnet")),
+            one | {"cells": [[1.0], [1.75]]},
+        ],
+    } | top
+
+
+def test_matrices_become_heat_maps_a_curve_and_slopes_for_each_device() -> None:
+    board, stick = devices(study())
+    assert [plot.name for plot in board.plots()] == ["matrix-1", "matrix-2", "curve", "by-rho"]
+    assert [plot.name for plot in stick.plots()] == ["matrix-1", "curve"]
+    cells = (board.plots()[0].spec or {})["data"]["values"]
+    assert [(c["m"], c["r"], c["text"]) for c in cells[-3:]] == [(2, 0, "3.00"), (2, 1, "∞"), (2, 2, "∞")]
+    assert "∞: it does not fit" in board.plots()[0].caption
+    assert "∞" not in stick.plots()[0].caption
+    lines, means = (layer["data"]["values"] for layer in (board.plots()[2].spec or {})["layer"])
+    assert [p["mean"] for p in means[:3]] == pytest.approx([1.0, 1.75, (2.25 + 2.5 + 3.0) / 3])
+    assert [line["running"] for line in lines] == [1, 3, 1, 3]
+    assert "from 0.40 to 1.25" in board.plots()[3].finding
+
+
+def test_the_verdict_on_a_device_tells_slopes_and_room() -> None:
+    board, stick = devices(study())
+    assert study_verdict(stick) == (
+        "Each workload more adds 0.75 times its time alone to ssd (R² 1.000); all mixes of up to 2 fit."
+    )
+    assert study_verdict(board).startswith("Each workload more adds 0.79 times its time alone to ssd (R² 0.99")
+    tight = study()
+    tight["matrices"][0]["cells"] = [[1.0, 1.5], ["inf", "inf"]]
+    assert study_verdict(devices(tight)[0]).endswith("; from 2 on, not all mixes fit.")
+
+
+def test_the_page_of_matrices_is_drawn_for_each_device(open_page: Open, tmp_path: Path) -> None:
+    file = tmp_path / "out.html"
+    write_study_report(study(title=EVIL), file)
+    found = open_page(file)
+    cells = found.page.locator("figure[data-plot=matrix-1] .mark-rect.role-mark path")
+    assert cells.count() == 9
+    assert found.page.locator("figure[data-plot=matrix-2] .mark-rect.role-mark path").count() == 9
+    assert len(found.lines("curve")) == len(found.lines("by-rho")) == 2
+    texts = found.page.locator("figure[data-plot=matrix-1] .mark-text.role-mark text").all_text_contents()
+    assert texts.count("∞") == 2
+    found.page.locator("figure[data-plot=matrix-1] .mark-text.role-mark text").first.hover()
+    found.page.locator("#vg-tooltip-element").wait_for(state="visible")
+    assert found.page.locator("#tables h3:visible").all_inner_texts() == ["board (a, b)"]
+    found.page.get_by_label("Device").select_option("stick")
+    found.settled()
+    assert cells.count() == 2
+    assert found.page.locator("figure[data-plot=matrix-2]").is_hidden()
+    assert found.page.locator("figure[data-plot=by-rho]").is_hidden()
+    assert found.page.locator("#tables h3:visible").all_inner_texts() == ["stick"]
+    assert found.page.locator("img").count() == 0
+    assert found.complaints == []
+    assert not open_page(file, width=360).scrolls_sideways()
+
+
+def test_the_report_of_a_study_is_drawn_fresh_and_from_its_file(
+    open_page: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fresh, saved, files = tmp_path / "fresh.html", tmp_path / "saved.html", tmp_path / "plots"
+    assert main(["degradation", "ecsrl", "--json", str(tmp_path / "out.json"), "--report", str(fresh)]) == 0
+    assert main(["report", str(tmp_path / "out.json"), "-o", str(saved), "--plots", str(files)]) == 0
+    assert saved.read_bytes() == fresh.read_bytes()
+    found = open_page(fresh)
+    assert found.page.locator("figure[data-plot=matrix-1] .mark-rect.role-mark path").count() == 49
+    assert found.marks("curve") > 15
+    assert "24 plots written" in capsys.readouterr().err
+    svg = (files / "jetson-nano_nano-matrix-1.svg").read_text()
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert "∞" in svg
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.pop("matrices"), "matrices: field required"),
+        (lambda d: d.update(matrices=[]), "matrices: list should have at least 1 item"),
+        (lambda d: d["matrices"][0]["cells"].append([1.0]), "matrices.0.cells: rows should be of equal length"),
+        (lambda d: d["matrices"][2].update(cells=[[1.0, 2.0]]), "of one cell where there is one axis"),
+        (lambda d: d["matrices"][0].update(cells=[[1.0, None]]), "should be numbers above 0, or 'inf'"),
+        (lambda d: d["matrices"][0]["by_rho"]["rho"].pop(), "matrices.0.by_rho: should have a slope for each rho"),
+        (lambda d: d["matrices"][0].update(alone_ms="fast"), "matrices.0.alone_ms: input should be a valid number"),
+    ],
+)
+def test_matrices_that_are_not_sound_are_refused_in_one_line(
+    change: Callable[[dict[str, Any]], Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = copy.deepcopy(study())
+    change(made)
+    (tmp_path / "out.json").write_text(json.dumps(made))
+    assert main(["report", str(tmp_path / "out.json")]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"fairlead: {tmp_path}/out.json: ")
+    assert message in line
+    assert line.count("\n") == 1
 
 
 # The page, as text

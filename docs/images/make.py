@@ -1,4 +1,4 @@
-"""Make the pictures of results in the docs from real runs: `python docs/images/make.py`, some minutes.
+"""Make the pictures of results in the docs from real runs: `python docs/images/make.py [NAME ...]`, some minutes.
 
 Run by hand when the look of tables or reports changes; not part of the package or the site. Needs what the browser
 tests need (the dev extra and a Chromium). Overwrites compare-table.svg and the PNG files beside it.
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -24,18 +25,32 @@ sys.path.insert(0, str(HERE.parents[1] / "tests"))
 from browser import chromium  # noqa: E402
 
 TABLE = ["compare", "full-edge", "--seeds", "5"]
-COMPARISON = ["compare", "shifting", "ecsrl", "--seeds", "5", "--report", "compare.html"]
-SWEEP = ["sweep", "full-edge", "--param", "rate", "--values", "20:120:20", "--seeds", "5", "--checkpoint", "none",
-         "--report", "sweep.html"]  # fmt: skip
+REPORTS = {
+    "compare.html": ["compare", "shifting", "ecsrl", "--seeds", "5"],
+    "sweep.html": ["sweep", "full-edge", "--param", "rate", "--values", "20:120:20", "--seeds", "5",
+                   "--checkpoint", "none"],
+    "degradation.html": ["degradation", "ecsrl"],
+}  # fmt: skip
+#: Name, report, what is at its top (none: the top of the page), width, height, more.
+PICTURES = [
+    ("report-light", "compare.html", None, 1280, 1120, {}),
+    ("report-dark", "compare.html", "figure[data-plot=over-time]", 1280, 1110, {"color_scheme": "dark"}),
+    ("report-phone", "compare.html", "#controls", 360, 780, {"device_scale_factor": 2}),
+    ("sweep", "sweep.html", "#plots", 1280, 820, {}),
+    ("degradation", "degradation.html", "#plots", 1280, 1240, {}),
+]
 COLUMNS = 112
 
 
-def main() -> None:
-    (HERE / "compare-table.svg").write_text(table(in_terminal(TABLE)))
+def main(wanted: list[str]) -> None:
+    if not wanted or "compare-table" in wanted:
+        (HERE / "compare-table.svg").write_text(table(in_terminal(TABLE)))
+    pictures = [p for p in PICTURES if not wanted or p[0] in wanted]
     with tempfile.TemporaryDirectory() as folder:
-        for command in (COMPARISON, SWEEP):
-            subprocess.run([sys.executable, "-m", "fairlead", *command], cwd=folder, check=True)
-        shoot(Path(folder))
+        for file in dict.fromkeys(p[1] for p in pictures):
+            command = [sys.executable, "-m", "fairlead", *REPORTS[file], "--report", file]
+            subprocess.run(command, cwd=folder, check=True)
+        shoot(Path(folder), pictures)
 
 
 def in_terminal(command: list[str]) -> str:
@@ -64,11 +79,10 @@ def table(text: str) -> str:
     return out.export_svg(title=" ".join(["fairlead", *TABLE]), code_format=form, unique_id="compare-table")
 
 
-def shoot(folder: Path) -> None:
+def shoot(folder: Path, pictures: list[tuple[Any, ...]]) -> None:
     """Open the reports and take the pictures."""
     with chromium() as browser:
-
-        def take(name: str, file: str, top: str | None, width: int, height: int, **more: object) -> None:
+        for name, file, top, width, height, more in pictures:
             page = browser.new_page(viewport={"width": width, "height": height}, **more)
             page.goto((folder / file).as_uri())
             page.wait_for_selector("main[aria-busy=false]")
@@ -81,11 +95,6 @@ def shoot(folder: Path) -> None:
             page.screenshot(path=HERE / f"{name}.png")
             page.close()
 
-        take("report-light", "compare.html", None, 1280, 1120)
-        take("report-dark", "compare.html", "figure[data-plot=over-time]", 1280, 1110, color_scheme="dark")
-        take("report-phone", "compare.html", "#controls", 360, 780, device_scale_factor=2)
-        take("sweep", "sweep.html", "#plots", 1280, 820)
-
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

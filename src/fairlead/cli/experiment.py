@@ -1,5 +1,6 @@
 """What `fairlead compare` and `fairlead sweep` share: check the question, run it with a progress bar, close it.
 
+Other commands take from here how files are checked and written.
 Tables go to standard output, the JSON where it is asked for, everything else to standard error.
 """
 
@@ -25,8 +26,8 @@ from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.workers import Workers, local
 from fairlead.measure.files import check_different, check_folder, check_writable, write_whole
-from fairlead.measure.report.page import write_report
-from fairlead.measure.report.static import converter, write_plots
+from fairlead.measure.report.saved import write_any_plots, write_any_report
+from fairlead.measure.report.static import converter
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import find, registry
@@ -44,7 +45,14 @@ def check_options(args: argparse.Namespace) -> None:
         raise UserError(f"--first-seed {args.first_seed}: expected a whole number from 0 to 2^62")
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs}: at least 1 is needed")
-    for option in ("json", "report", "plots", "checkpoint"):
+    if args.checkpoint == "":
+        raise UserError("--checkpoint: a name is missing")
+    check_outputs(args)
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Refuse files that can't be written, before anything is run."""
+    for option in ("json", "report", "plots"):
         if getattr(args, option) == "":
             raise UserError(f"--{option}: a name is missing")
     if args.json and args.json != "-":
@@ -57,6 +65,7 @@ def check_options(args: argparse.Namespace) -> None:
         check_folder(Path(args.plots))
     if args.report or args.plots:
         converter()
+    check_different({"--json": args.json, "--report": args.report})
 
 
 def answer(
@@ -79,21 +88,22 @@ def answer(
     finally:  # and a reader of the tables who has gone (`| head`) does not cost the files
         code = _close(result, checkpoint)
         if args.json or args.report or args.plots:
-            _write(args, as_document(result, args.overrides, sweep))
+            write_outputs(args, as_document(result, args.overrides, sweep))
     return code
 
 
-def _write(args: argparse.Namespace, document: dict[str, Any]) -> None:
+def write_outputs(args: argparse.Namespace, document: dict[str, Any]) -> None:
+    """Write the files that were asked for."""
     if args.json == "-":
         print(as_json(document), end="")
     elif args.json:
         write_whole(Path(args.json), as_json(document))
         print(f"figures written to {args.json}", file=sys.stderr)
     if args.report:
-        write_report(document, Path(args.report))
+        write_any_report(document, Path(args.report))
         print(f"report written to {args.report}", file=sys.stderr)
     if args.plots:
-        print(f"{len(write_plots(document, Path(args.plots)))} plots written to {args.plots}", file=sys.stderr)
+        print(f"{len(write_any_plots(document, Path(args.plots)))} plots written to {args.plots}", file=sys.stderr)
 
 
 def _workers(args: argparse.Namespace, scenarios: int) -> Workers:

@@ -21,6 +21,7 @@ examples:
   fairlead compare full-edge --set rate=100 --policies closest,load-balancing --json out.json
   fairlead sweep full-edge --param rate --values 20:120:20
   fairlead report out.json --plots plots           a page with plots, and the plots as PNG and SVG
+  fairlead degradation ecsrl                       how workloads slow each other down on its devices
 """
 _SCENARIO = "a name from `fairlead scenarios`, or a .yaml file"
 
@@ -42,6 +43,12 @@ examples:
   fairlead sweep full-edge --param rate --values 10:200:10 --seeds 100 --ray 10.0.0.1:6379
 """
 
+_DEGRADATION_EXAMPLES = """\
+examples:
+  fairlead degradation ecsrl
+  fairlead degradation ecsrl --set devices.xavier-nx.degradation.rho=0.8 --max 4 --report out.html
+"""
+
 _REPORT_EXAMPLES = """\
 examples:
   fairlead report out.json                         writes out.html
@@ -50,7 +57,8 @@ examples:
 
 _SET = """
 --set takes a field of the workload or the rules by its name (rate, duration_s, dispatch, window_ms, ...), any other
-field of the scenario by its path (nodes.dc.count=8, links.0.delay_ms=5, workload.sources.NAME.share=0.5).
+field of the scenario by its path (nodes.dc.count=8, links.0.delay_ms=5, workload.sources.NAME.share=0.5). In a path
+'*' is every entry that has the field ('devices.*.degradation.rho=0.5').
 """
 
 
@@ -114,14 +122,44 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("result", metavar="RESULT.json", help="what --json of compare or sweep wrote")
     report.add_argument("-o", "--output", metavar="FILE", help="the page (default: RESULT.html)")
     report.add_argument("--plots", metavar="DIR", help="write the plots there too, as PNG and SVG")
+    degradation = commands.add_parser(
+        "degradation",
+        help="show how workloads slow each other down on a scenario's shared devices",
+        description="Measure, in the simulator, the time of one more workload beside those that run already: a matrix\n"
+        "for each arriving model and device, the curve over their number with a linear fit, and its slope by rho.",
+        epilog=_DEGRADATION_EXAMPLES + _SET,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    degradation.add_argument("scenario", metavar="SCENARIO", help=_SCENARIO)
+    degradation.add_argument(
+        "--max", type=int, default=6, metavar="N", help="up to so many of each model run already (default 6)"
+    )
+    _add_set(degradation)
+    _add_outputs(degradation)
     commands.add_parser("scenarios", help="list the scenarios that ship")
     commands.add_parser("policies", help="list the policies, third parties' included")
     show = commands.add_parser("show", help="show a scenario and its assumptions")
     show.add_argument("scenario", metavar="SCENARIO", help=_SCENARIO)
-    show.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help="change a field first"
-    )
+    _add_set(show)
     return parser
+
+
+def _add_set(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="change a field of the scenario",
+    )
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", metavar="FILE", help="write all figures there (-: to standard output)")
+    parser.add_argument("--report", metavar="FILE.html", help="make a page with interactive plots")
+    parser.add_argument("--plots", metavar="DIR", help="write the plots there, as PNG and SVG")
 
 
 def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
@@ -133,14 +171,7 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
     )
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many seeds (default 5)")
     parser.add_argument("--first-seed", type=int, default=0, metavar="N", help="the first of them (default 0)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="change a field of the scenario",
-    )
+    _add_set(parser)
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--jobs", type=int, metavar="N", help="processes (default: one per core, when there is enough to do)"
@@ -148,9 +179,7 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
     where.add_argument(
         "--ray", metavar="ADDRESS", help="run on the Ray cluster there: host:port, auto, or ray://host:port"
     )
-    parser.add_argument("--json", metavar="FILE", help="write all figures there (-: to standard output)")
-    parser.add_argument("--report", metavar="FILE.html", help="make a page with interactive plots")
-    parser.add_argument("--plots", metavar="DIR", help="write the plots there, as PNG and SVG")
+    _add_outputs(parser)
     parser.add_argument("--checkpoint", metavar="FILE", help=checkpoint)
     parser.add_argument("--no-bound", action="store_true", help="leave out the upper bound, which takes its time")
 
@@ -173,6 +202,12 @@ def _report(args: argparse.Namespace) -> int:
     return run_report(args.result, args.output, args.plots)
 
 
+def _degradation(args: argparse.Namespace) -> int:
+    from fairlead.cli.degradation import run_degradation
+
+    return run_degradation(args)
+
+
 def _scenarios(args: argparse.Namespace) -> int:
     from fairlead.cli import catalog
 
@@ -191,8 +226,8 @@ def _show(args: argparse.Namespace) -> int:
     return catalog.show(args.scenario, args.overrides)
 
 
-_RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "scenarios": _scenarios, "policies": _policies,
-        "show": _show}  # fmt: skip
+_RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "scenarios": _scenarios,
+        "policies": _policies, "show": _show}  # fmt: skip
 
 
 def _run(arguments: list[str]) -> int:

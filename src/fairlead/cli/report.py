@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 from fairlead.measure.files import check_different, check_folder, check_writable
-from fairlead.measure.report.document import read
-from fairlead.measure.report.page import write_report
-from fairlead.measure.report.static import converter, write_plots
+from fairlead.measure.report.saved import read, write_any_plots, write_any_report
+from fairlead.measure.report.static import converter
 
 
 def run_report(result: str, output: str | None, plots: str | None) -> int:
@@ -20,8 +19,8 @@ def run_report(result: str, output: str | None, plots: str | None) -> int:
         check_folder(Path(plots))
     converter()
     document = read(Path(result))
-    write_report(document, path)
+    write_any_report(document, path)
     print(f"report written to {path}", file=sys.stderr)
     if plots:
-        print(f"{len(write_plots(document, Path(plots)))} plots written to {plots}", file=sys.stderr)
+        print(f"{len(write_any_plots(document, Path(plots)))} plots written to {plots}", file=sys.stderr)
     return 0

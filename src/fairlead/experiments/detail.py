@@ -2,7 +2,8 @@
 
 Made by `piece` from a finished world, put together over seeds by `result_file`, drawn by reports. Bins depend on the
 scenario alone, so that runs of all policies and seeds add up. Load is work sent to a node / the most that it can do in
-the time: all its servers busy with full batches, or the best mix of a shared node.
+the time: all its servers busy with full batches, or the best mix of a shared node. The run of a learned policy also has
+`learned`: how often it fell back, and of a selector the share of each bin that each of its rules decided in.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import metadata
 from typing import Any
@@ -26,7 +27,7 @@ def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = 
     """The comparison as plain data; a sweep is a comparison of its points."""
     document = {
         "fairlead": __version__,
-        "versions": _versions(result.policies),
+        "versions": versions(result.policies),
         "settings": {
             "seeds": list(result.seeds),
             "policies": list(result.policies),
@@ -39,7 +40,7 @@ def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = 
         "failures": dict(sorted(result.failures.items())),
         "scenarios": {label: _scenario(result, label) for label in result.scenarios},
     }
-    return dict(_plain(document))
+    return dict(plain(document))
 
 
 def as_json(value: Any, indent: str = "") -> str:
@@ -55,7 +56,8 @@ def as_json(value: Any, indent: str = "") -> str:
     return text if indent else text + "\n"
 
 
-def _versions(policies: tuple[str, ...]) -> dict[str, str]:
+def versions(policies: Sequence[str] = ()) -> dict[str, str]:
+    """What the figures may depend on."""
     learned = any(isinstance(find(name), LearnedPolicy) for name in policies)
     libraries = (*LIBRARIES, "onnxruntime") if learned else LIBRARIES
     return {"python": platform.python_version()} | {p: metadata.version(p) for p in libraries}
@@ -107,12 +109,12 @@ def _estimate(e: Estimate) -> dict[str, Any]:
     return {"mean": e.mean, "ci95": e.ci95, "n": e.n}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON has no NaN and no infinity: null, and a string."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
+        return {k: plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     return value

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,25 @@ def _override(data: dict[str, Any], lines: Lines, override: str) -> None:
     if not equals or not key:
         raise UserError(f"--set {override}: expected key=value, for example --set rate=80")
     path = _key_path(key)
+    found = list(_matching(data, path)) if "*" in path else [path]
+    if not found:
+        raise UserError(f"--set {override}: nothing has such a field")
+    for one in found:
+        _set(data, lines, one, text, override)
+
+
+def _matching(place: Any, path: DataPath) -> Iterator[DataPath]:
+    """The fields that are there along a path in which `*` is any entry of a map or a list."""
+    if not path:
+        yield ()
+        return
+    here = dict(enumerate(place)) if isinstance(place, list) else place if isinstance(place, dict) else {}
+    for key, inner in here.items():
+        if path[0] in ("*", str(key)):
+            yield from ((str(key), *rest) for rest in _matching(inner, path[1:]))
+
+
+def _set(data: dict[str, Any], lines: Lines, path: DataPath, text: str, override: str) -> None:
     *parents, last = path
     place: Any = data
     for i, part in enumerate(parents):

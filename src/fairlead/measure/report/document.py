@@ -1,16 +1,14 @@
 """A result document of `fairlead compare` or `sweep`, as the report reads it: checked once, then looked at by label.
 
-Called by everything in this folder. Pure, except for `read`; it computes no figure that the document already has.
+Called by everything in this folder. Pure; it computes no figure that the document already has.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from fairlead.domain.errors import UserError
@@ -125,23 +123,6 @@ def _estimate(value: Document | None) -> Estimate:
     return Estimate(number(value["mean"]), number(value["ci95"]), int(value["n"]))
 
 
-def read(path: Path) -> Document:
-    """The document in a file that `--json` wrote."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; give one that `fairlead compare --json` wrote") from None
-    except OSError as error:
-        raise UserError(f"{path}: can't read it: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # not JSON, or not text, or nested without end
-        raise UserError(f"{path}: not JSON ({error}); give a file that `fairlead compare --json` wrote") from error
-    try:
-        check(document)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    return dict(document)
-
-
 def check(document: Any) -> None:
     """Refuse what no report can be made of, in one line."""
     if not isinstance(document, dict) or not document.get("scenarios") or "settings" not in document:
@@ -178,6 +159,7 @@ def _check_detail(point: Point, policy: str) -> None:
     lists: list[tuple[str, Sequence[Any], int]] = [("latency", detail["latency"], latencies)]
     lists += [(f"outcomes.{name}", detail["outcomes"][name], bins) for name in OUTCOMES]
     lists += [(f"load.{node}", load, bins) for node, load in detail["load"].items()]
+    lists += [(f"learned.active.{a}", x, bins) for a, x in (detail.get("learned") or {}).get("active", {}).items()]
     for name, values, expected in lists:
         if len(values) != expected:
             raise UserError(f"{point.label}, {policy}: {name} has {len(values)} bins where {expected} are expected")

@@ -1,7 +1,7 @@
-"""The form of a result document, as far as the report reads it: every field with its type.
+"""The forms of result documents, as far as reports read them: every field with its type.
 
-`document.check` holds a document against it, so that nothing behind it meets a wrong type. What else a document has
-is not looked at.
+`document.check` and `study.check_study` hold documents against them, so that nothing behind these meets a wrong type.
+What else a document has is not looked at.
 """
 
 from __future__ import annotations
@@ -56,10 +56,17 @@ class _Outcomes(TypedDict):
     rejected: list[Count]
 
 
+class _Learned(TypedDict):
+    decisions: Count
+    fallbacks: dict[Text, Count]
+    active: dict[Text, list[Number]]  # of selectors
+
+
 class _Detail(TypedDict):
     outcomes: _Outcomes
     latency: list[Count]
     load: dict[Text, list[Number]]
+    learned: NotRequired[_Learned | None]
 
 
 class _Policy(TypedDict):
@@ -109,15 +116,43 @@ class _Document(TypedDict):
     scenarios: dict[Text, _Scenario]
 
 
+class _Slopes(TypedDict):
+    rho: list[FiniteFloat]
+    slope: list[Number]
+
+
+class _Matrix(TypedDict):
+    device: Text
+    nodes: list[Text]
+    arriving: Text
+    axes: Annotated[list[Text], Field(min_length=1, max_length=2)]
+    alone_ms: FiniteFloat
+    cells: Annotated[list[Annotated[list[Number], Field(min_length=1)]], Field(min_length=1)]
+    by_rho: NotRequired[_Slopes | None]
+
+
+class _Study(TypedDict):
+    fairlead: Text
+    versions: dict[Text, Text]
+    settings: dict[Text, Text | int | list[Text] | None]
+    title: Text
+    measured: Text
+    assumptions: NotRequired[list[Text] | None]
+    matrices: Annotated[list[_Matrix], Field(min_length=1)]
+
+
+COMPARISON, STUDY = _Document, _Study  #: what a document can be
+
+
 @cache
-def _form() -> TypeAdapter[_Document]:
-    return TypeAdapter(_Document)
+def _form(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
-def first_fault(document: Any) -> str:
+def first_fault(document: Any, kind: Any = COMPARISON) -> str:
     """Where the document departs from the form, and what would be right, in one line; empty when it does not."""
     try:
-        _form().validate_python(document, strict=True)
+        _form(kind).validate_python(document, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         where, what = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")

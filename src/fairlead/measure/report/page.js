@@ -5,6 +5,7 @@
 const report = JSON.parse(document.getElementById("report").textContent);
 const main = document.querySelector("main");
 const figures = [...document.querySelectorAll("figure[data-plot]")];
+const wholes = figures.filter((figure) => figure.dataset.plot in report.whole); // of all labels together
 const boxes = [...document.querySelectorAll(".policies input")];
 const labelChooser = document.getElementById("label");
 const policyChooser = document.getElementById("chosen");
@@ -31,12 +32,12 @@ const shown = () => boxes.filter((box) => box.checked).map((box) => box.value);
 
 function plotOf(figure) {
   const name = figure.dataset.plot;
-  return name === "sweep" ? report.sweep : label().plots[name];
+  return report.whole[name] ?? label().plots[name];
 }
 
 /** The values of the params of a plot, as they are chosen now; print and text alternative follow them. */
 function choices(figure) {
-  const found = { shown: shown(), chosen: policyChooser.value };
+  const found = { shown: shown(), chosen: policyChooser?.value };
   const measure = figure.querySelector("select.measure");
   for (const chooser of figure.querySelectorAll(".chooser")) {
     chooser.dataset.value = chooser.querySelector("select").value; // print shows it in the chooser's place
@@ -115,16 +116,20 @@ function check(names) {
 
 /** Show a label: its tables, its policies, its plots. */
 function chooseLabel() {
-  const { highlighted, ranking } = label();
+  const { highlighted = [], ranking = [] } = label(); // a page without policies has none
   for (const block of document.querySelectorAll("[data-label]")) {
     block.hidden = block.dataset.label !== labelChooser.value;
   }
-  for (const box of boxes) box.disabled = !ranking.includes(box.value) && report.sweep === null;
+  for (const box of boxes) box.disabled = !ranking.includes(box.value) && !wholes.length;
   if (!touched.shown) check(highlighted);
+  if (policyChooser) choosePolicy(ranking);
+  redraw(figures.filter((figure) => !wholes.includes(figure)));
+}
+
+function choosePolicy(ranking) {
   const before = policyChooser.value;
   policyChooser.replaceChildren(...ranking.map((name) => new Option(name)));
   if (touched.chosen && ranking.includes(before)) policyChooser.value = before;
-  redraw(figures.filter((figure) => figure.dataset.plot !== "sweep"));
 }
 
 function setTheme(name) {
@@ -136,7 +141,7 @@ const PRESETS = { best: () => label().highlighted, all: () => boxes.map((box) =>
 
 function start() {
   labelChooser.addEventListener("change", chooseLabel);
-  policyChooser.addEventListener("change", () => {
+  policyChooser?.addEventListener("change", () => {
     touched.chosen = true;
     update();
   });
@@ -162,7 +167,7 @@ function start() {
   });
   if (matchMedia("(max-width: 60rem)").matches) document.querySelector("#controls details").open = false;
   openForPrint();
-  redraw(figures.filter((figure) => figure.dataset.plot === "sweep"));
+  redraw(wholes);
   chooseLabel();
 }
 

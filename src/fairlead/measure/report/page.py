@@ -1,33 +1,25 @@
-"""The report: one HTML file that explains a result document, with its plots, data and JavaScript inside.
-
-Called by the cli with the document of a comparison or a sweep, fresh or saved. The page loads nothing: its content
-security policy allows its own scripts by their hashes and forbids every connection.
-"""
+"""The report of a comparison or a sweep: verdicts, plots, tables, how it was made. Called by the cli."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Iterator
-from functools import cache
 from html import escape
-from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from string import Template
-from typing import Any
 
 from fairlead.measure.files import write_whole
 from fairlead.measure.report.document import OUTCOMES, Document, Point, check, highlighted, points, sweep
-from fairlead.measure.report.plots import Plot, over_values, plots_of
-from fairlead.measure.report.static import converter
-from fairlead.measure.report.style import CONFIG, Spec, by_look, look_of
+from fairlead.measure.report.frame import assumptions, drawn, figure, frame, label_chooser, pairs, versions
+from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
+from fairlead.measure.report.style import Spec, by_look, look_of
 from fairlead.measure.report.tables import table, tables
 from fairlead.measure.report.words import listed, verdict
 
-# What axes, legend and marks of changes take above and below a plot's own height, as measured in the browser.
-_ROOM_PX = {"sweep": 54, "outcomes": 112, "over-time": 62, "latency": 54, "load": 110, "energy": 54}
+_BY_OUTCOME = ("sweep", "across", "over-time", "time-average")  # plots of an outcome that the reader chooses
+_ABOUT_TABLES = """<p>Means over the seeds ± the half width of their 95 % interval (Student's t; one seed has none).
+<em>Behind best</em> is the mean of the differences seed by seed; where its interval contains 0, the two policies are
+not told apart. Each policy is compared with the best at 95 % by itself, and the best is chosen on the same seeds: among
+many policies, one or the other is told apart by chance.</p>"""
 
 
 def write_report(document: Document, path: Path) -> None:
@@ -40,70 +32,27 @@ def page(document: Document) -> str:
     check(document)
     found = points(document)
     plots = [plots_of(document, point, legend=False) for point in found]
-    swept = over_values(document, legend=False)
-    vega, script = _vega(), _asset("page.js")
+    whole = plots_of_all(document, legend=False)
     first = next((i for i, p in enumerate(found) if p.ranking), 0)
-    return Template(_asset("page.html")).substitute(
-        policy=_security_policy(vega, script),
-        title=escape(_title(document)),
-        subtitle=escape(_subtitle(document)),
-        css=_asset("page.css"),
-        notice=_notice(document),
-        verdicts=_verdicts(found),
-        controls=_controls(document, first),
-        figures=_figures(swept, plots[first] if plots else []),
-        tables="\n".join(f'<div data-label="{i}">{_heading(p)}{tables(p)}</div>' for i, p in enumerate(found)),
-        settings=_settings(document),
-        data=_embedded(_data(document, plots, swept)),
-        vega=vega,
-        script=script,
-    )
+    parts = {
+        "title": _title(document),
+        "subtitle": _subtitle(document),
+        "notice": _notice(document),
+        "verdicts": pairs("verdicts", {p.label: _verdict(p) for p in found}),
+        "controls": _controls(document, first),
+        "figures": _figures(whole, plots[first]),
+        "about_tables": _ABOUT_TABLES,
+        "tables": "\n".join(f'<div data-label="{i}">{_heading(p)}{tables(p)}</div>' for i, p in enumerate(found)),
+        "settings": _settings(document),
+    }
+    return frame(parts, [_label(document, p, own) for p, own in zip(found, plots, strict=True)], whole)
 
 
-@cache
-def _vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed, put together as one script."""
-    return str(converter().javascript_bundle("window.vegaEmbed = vegaEmbed;"))
-
-
-def _asset(name: str) -> str:
-    return (resources.files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _security_policy(*scripts: str) -> str:
-    hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
-    allowed = " ".join(f"'sha256-{h}'" for h in hashes)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-
-
-def _embedded(data: Any) -> str:
-    """JSON that no parser of HTML takes for markup."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-
-
-def _data(document: Document, plots: list[list[Plot]], swept: Plot | None) -> Spec:
-    """What the page's script needs."""
-    labels = [
-        {
-            "highlighted": highlighted(document, point),
-            "ranking": point.ranking,
-            "plots": {plot.name: _drawn(plot) for plot in drawn},
-        }
-        for point, drawn in zip(points(document), plots, strict=True)
-    ]
-    return {"config": CONFIG, "labels": labels, "sweep": _drawn(swept) if swept else None}
-
-
-def _drawn(plot: Plot) -> Spec:
-    fit: Spec = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}, "background": None}
-    spec = {**plot.spec, **fit} if plot.spec else None
+def _label(document: Document, point: Point, plots: list[Plot]) -> Spec:
     return {
-        "caption": plot.caption,
-        "finding": plot.finding,
-        "findings": plot.findings,
-        "notes": plot.notes,
-        "height": _height(plot),
-        "spec": spec,
+        "highlighted": highlighted(document, point),
+        "ranking": point.ranking,
+        "plots": {plot.name: drawn(plot) for plot in plots},
     }
 
 
@@ -135,14 +84,9 @@ def _notice(document: Document) -> str:
     return f'<div class="notice" role="note"><p><strong>This result is not complete.</strong></p>{body}</div>'
 
 
-def _verdicts(found: list[Point]) -> str:
-    return f'<dl class="verdicts">{"".join(map(_verdict, found))}</dl>'
-
-
 def _verdict(point: Point) -> str:
     text, best = verdict(point), point.ranking[0] if point.ranking else ""
-    strong = f"<strong>{escape(best)}</strong>{escape(text.removeprefix(best))}"
-    return f"<dt>{escape(point.label)}</dt><dd>{strong}</dd>\n"
+    return f"<strong>{escape(best)}</strong>{escape(text.removeprefix(best))}"
 
 
 def _heading(point: Point) -> str:
@@ -150,15 +94,10 @@ def _heading(point: Point) -> str:
 
 
 def _controls(document: Document, first: int) -> str:
-    swept, labels = sweep(document), list(document["scenarios"])
-    options = "".join(
-        f'<option value="{i}"{" selected" if i == first else ""}>{escape(label)}</option>'
-        for i, label in enumerate(labels)
-    )
-    name, hidden = escape(swept[0]) if swept else "Scenario", " hidden" if len(labels) == 1 else ""
+    swept = sweep(document)
     policies = "\n".join(_checkbox(i, policy) for i, policy in enumerate(by_look(document)))
     return f"""<details open><summary>Choose what is shown</summary>
-<p class="field"{hidden}><label for="label">{name}</label><select id="label">{options}</select></p>
+{label_chooser(swept[0] if swept else "Scenario", list(document["scenarios"]), first)}
 <fieldset class="policies"><legend>Policies</legend>
 <p class="hint">Checked ones are drawn as lines, and stand out where all are drawn.</p>
 {policies}
@@ -182,30 +121,14 @@ def _checkbox(index: int, policy: str) -> str:
     return f'<label><input type="checkbox" value="{escape(policy)}">{swatch}<span>{escape(policy)}</span></label>'
 
 
-def _figures(swept: Plot | None, drawn: list[Plot]) -> str:
-    if not drawn:
-        return '<p>No seed is finished, so there is nothing to draw.</p><select id="chosen" hidden></select>'
+def _figures(whole: list[Plot], plots: list[Plot]) -> str:
+    if not plots:
+        return "<p>No seed is finished, so there is nothing to draw.</p>"
     measures = "".join(f"<option>{name}</option>" for name in OUTCOMES)
     measure = '<p class="chooser"><label for="{0}">Show</label><select class="measure" id="{0}">{1}</select></p>'
-    choosers = {plot: measure.format(f"{plot}-measure", measures) for plot in ("sweep", "over-time")}
-    choosers["load"] = '<p class="chooser"><label for="chosen">Policy</label><select id="chosen"></select></p>'
-    return "\n".join(_figure(p, choosers.get(p.name, "")) for p in [*([swept] if swept else []), *drawn])
-
-
-def _figure(plot: Plot, chooser: str) -> str:
-    notes = "".join(f"<li>{escape(note)}</li>" for note in plot.notes)
-    return f"""<figure data-plot="{plot.name}" aria-labelledby="{plot.name}-title">
-<div class="heading"><h3 id="{plot.name}-title">{escape(plot.title)}</h3>{chooser}</div>
-<p class="caption">{escape(plot.caption)}</p>
-<div class="plot" role="img" aria-label="{escape(plot.finding)}" style="min-height: {_height(plot)}px"><div></div></div>
-<p class="failed" hidden>This plot could not be drawn; the tables below have its numbers.</p>
-<ol class="notes">{notes}</ol>
-</figure>"""
-
-
-def _height(plot: Plot) -> int:
-    """Room for the plot before it is drawn, so that nothing moves when it is."""
-    return int(plot.spec["height"]) + _ROOM_PX[plot.name] if plot.spec else 0
+    policy = '<p class="chooser"><label for="chosen">Policy</label><select id="chosen"></select></p>'
+    choosers = {name: measure.format(f"{name}-measure", measures) for name in _BY_OUTCOME} | {"load": policy}
+    return "\n".join(figure(plot, choosers.get(plot.name, "")) for plot in [*whole, *plots])
 
 
 def _settings(document: Document) -> str:
@@ -214,11 +137,9 @@ def _settings(document: Document) -> str:
         "Seeds": _ranges(settings["seeds"]),
         "Changed": ", ".join(settings.get("set") or []) or "nothing",
         **({"Swept": f"{swept[0]} over {', '.join(map(str, swept[1]))}"} if swept else {}),
-        "Versions": ", ".join(
-            f"{k} {v}" for k, v in {"fairlead": document["fairlead"], **document["versions"]}.items()
-        ),
+        "Versions": versions(document),
     }
-    listed_rows = "".join(f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in rows.items())
+    listed_rows = pairs("settings", {k: escape(v) for k, v in rows.items()})
     policies = document["policies"]
     columns = {"policy": list(policies)} | {
         key: [str(p.get(key, "")) for p in policies.values()] for key in ("package", "kind", "hash")
@@ -226,7 +147,7 @@ def _settings(document: Document) -> str:
     code = (
         f"<details><summary>Policies: package, kind, hash of their code</summary>{table('Policies', columns)}</details>"
     )
-    return "\n".join([f'<dl class="settings">{listed_rows}</dl>', code, *_assumptions(points(document))])
+    return "\n".join([listed_rows, code, *_assumptions(points(document))])
 
 
 def _ranges(seeds: list[int]) -> str:
@@ -240,7 +161,5 @@ def _assumptions(found: list[Point]) -> Iterator[str]:
     labels: dict[tuple[str, ...], list[str]] = {}
     for point in found:
         labels.setdefault(tuple(point.body["assumptions"]), []).append(point.label)
-    for assumptions, names in labels.items():
-        items = "".join(f"<li>{escape(a)}</li>" for a in assumptions)
-        title = f"{len(assumptions)} assumptions of {listed(names)}"
-        yield f'<details><summary>{escape(title)}</summary><ul class="assumptions">{items}</ul></details>'
+    for items, names in labels.items():
+        yield assumptions(f"{len(items)} assumptions of {listed(names)}", items)

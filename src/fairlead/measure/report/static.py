@@ -9,8 +9,9 @@ from types import ModuleType
 
 from fairlead.domain.errors import UserError
 from fairlead.measure.files import check_folder, write_whole
-from fairlead.measure.report.document import Document, check, points
-from fairlead.measure.report.plots import Plot, over_values, plots_of
+from fairlead.measure.report.document import Document, check, points, sweep
+from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
+from fairlead.measure.report.study import check_study, devices
 from fairlead.measure.report.style import CONFIG, Spec
 
 _WIDTH, _SCALE = 760, 2
@@ -29,10 +30,27 @@ def converter() -> ModuleType:
 def write_plots(document: Document, folder: Path) -> list[Path]:
     """Write every plot as LABEL-PLOT.svg and .png into a folder, which is made; the paths written."""
     check(document)
+    return _write(_specs(document), folder)
+
+
+def write_study_plots(document: Document, folder: Path) -> list[Path]:
+    """The same for degradation matrices, as DEVICE-PLOT.svg and .png."""
+    check_study(document)
+    found = devices(document)
+    names = safe_names([measured.label for measured in found])
+    specs = {
+        f"{name}-{plot.name}": _titled(plot, f"{measured.label}: {document['title']}")
+        for name, measured in zip(names, found, strict=True)
+        for plot in measured.plots()
+    }
+    return _write(specs, folder)
+
+
+def _write(specs: dict[str, Spec], folder: Path) -> list[Path]:
     vl_convert = converter()
     check_folder(folder)
     written: list[Path] = []
-    for name, spec in _specs(document).items():
+    for name, spec in specs.items():
         svg = vl_convert.vegalite_to_svg(spec)
         for suffix, content in ((".svg", svg.encode()), (".png", vl_convert.svg_to_png(svg, scale=_SCALE))):
             path = folder / f"{name}{suffix}"
@@ -44,10 +62,11 @@ def write_plots(document: Document, folder: Path) -> list[Path]:
 def _specs(document: Document) -> dict[str, Spec]:
     """File name, without its ending -> spec."""
     found: dict[str, Spec] = {}
-    swept = over_values(document, legend=True)
-    if swept and swept.spec:
-        found["sweep"] = _titled(swept, points(document)[0].title)
-    for point, label in zip(points(document), safe_names(document), strict=True):
+    swept = sweep(document)
+    for plot in plots_of_all(document, legend=True):
+        if plot.spec:
+            found[plot.name] = _titled(plot, points(document)[0].title if swept else ", ".join(document["scenarios"]))
+    for point, label in zip(points(document), safe_names(list(document["scenarios"])), strict=True):
         for plot in plots_of(document, point, legend=True):
             if plot.spec:
                 found[f"{label}-{plot.name}"] = _titled(plot, f"{point.label}: {point.title}")
@@ -62,11 +81,11 @@ def _titled(plot: Plot, subtitle: str) -> Spec:
     return {**(plot.spec or {}), **look}
 
 
-def safe_names(document: Document) -> list[str]:
+def safe_names(labels: list[str]) -> list[str]:
     """The labels as names of files, all different, also where capitals don't count."""
     names: list[str] = []
-    for point in points(document):
-        name = re.sub(r"[^\w.=+-]+", "_", point.label, flags=re.ASCII).strip("._")[:80] or "scenario"
+    for label in labels:
+        name = re.sub(r"[^\w.=+-]+", "_", label, flags=re.ASCII).strip("._")[:80] or "scenario"
         taken = {n.lower() for n in names}
         names.append(next(n for n in (name, *(f"{name}-{i}" for i in range(2, 9999))) if n.lower() not in taken))
     return names

@@ -20,6 +20,7 @@ SHAPES = ("circle", "square", "triangle-up")
 OUTCOME_COLOURS = {"success": "#2b6a99", "late": "#e0a12e", "inaccurate": "#a8527f", "rejected": "#9aa1a9"}
 INK, MUTED, GRID = "#1c2126", "#59626c", "#e3e6ea"
 LOAD_COLOURS = ("rgba(43,106,153,0.05)", "rgba(43,106,153,1)", "rgba(213,84,0,0.8)", "rgba(213,84,0,1)")
+BUSY_COLOURS = LOAD_COLOURS[:2]
 
 CONFIG: Spec = {
     "font": "Liberation Sans, Arial, Helvetica, sans-serif",
@@ -46,6 +47,19 @@ def look_of(index: int) -> tuple[str, tuple[int, int], str]:
     """Colour, dash and shape of the policy at that place; the first fifteen differ."""
     turn = index // len(HUES) % len(DASHES)
     return HUES[index % len(HUES)], DASHES[turn], SHAPES[turn]
+
+
+def fill_of(index: int) -> str:
+    """The colour of an area at that place: the hue of a line there, paler where that would be dashed."""
+    hue, turn = HUES[index % len(HUES)], index // len(HUES) % len(DASHES)
+    red, green, blue = (int(hue[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{(1, 0.55, 0.25)[turn]})"
+
+
+def free_fill(wanted: int, taken: list[int]) -> int:
+    """A place whose area's colour none of the taken ones has: with the hue of the wanted place, or else the next."""
+    places = [*range(wanted % len(HUES), len(HUES)), *range(len(HUES)), *range(len(HUES), len(HUES) * len(DASHES))]
+    return next((place for place in places if place not in taken), wanted)
 
 
 def by_look(document: Document) -> list[str]:

@@ -77,7 +77,7 @@ def _deployments(scenario: Scenario, placements: list[Placement]) -> Any:
         row["cloud"] = node.cloud
         row["base_ms"] = latency.base_ms / speed
         row["per_kb_ms"] = latency.per_kb_ms / speed
-        row["typical_ms"] = row["base_ms"] + row["per_kb_ms"] * _typical_size_kb(scenario, model)
+        row["typical_ms"] = row["base_ms"] + row["per_kb_ms"] * typical_size_kb(scenario, model)
         row["accuracy"] = variant.accuracy
         row["accuracy_sd"] = variant.accuracy_sd
         row["weight"] = speed / node.count  # a server uses the part of a device that it is as fast as
@@ -93,7 +93,8 @@ def _deployments(scenario: Scenario, placements: list[Placement]) -> Any:
     return block
 
 
-def _typical_size_kb(scenario: Scenario, model: str) -> float:
+def typical_size_kb(scenario: Scenario, model: str) -> float:
+    """The mean input size of the model's requests."""
     sources = [s for s in scenario.workload.sources.values() if s.model == model and s.share > 0]
     weights = [s.share for s in sources]
     return float(np.average([mean_of(s.size_kb) for s in sources], weights=weights)) if sources else 1.0

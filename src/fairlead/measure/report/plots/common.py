@@ -32,6 +32,7 @@ class Plot:
     findings: Mapping[str, str] = field(default_factory=dict)  # the same for each choice of the plot's own chooser
     notes: tuple[str, ...] = ()  # numbered, below it
     spec: Spec | None = None
+    room_px: int = 54  # what axes, legend and marks of changes take above and below the spec's height, as measured
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,10 @@ class Style:
     def dots(self, *channels: str) -> Spec:
         """Encodings of points, of which every policy has one."""
         return self._channels(self.policies, {"symbolSize": 110}, channels)
+
+    def lit(self, *channels: str) -> Spec:
+        """Encodings of points of which only the highlighted policies have one."""
+        return self._channels(self.highlighted, {"symbolSize": 110}, channels)
 
     def _channels(self, names: list[str], look: Spec, channels: tuple[str, ...]) -> Spec:
         # The same legend for every layer of a plot: where one has none, Vega-Lite drops it.
@@ -77,6 +82,15 @@ def with_ends(name: str) -> Spec:
     return {"filter": f"isValid(datum['{name}_low'])"}
 
 
+def by_measure() -> list[Spec]:
+    """The transforms that take the outcome that the reader chose as `share`, with its interval."""
+    return [
+        {"calculate": "datum[measure]", "as": "share"},
+        {"calculate": "datum[measure + '_low']", "as": "share_low"},
+        {"calculate": "datum[measure + '_high']", "as": "share_high"},
+    ]
+
+
 def tooltip(heading: str, fields: Spec) -> list[Spec]:
     """A tooltip with a field's value as its heading, and other fields (ready text) below: field -> what it is."""
     return [{"field": heading, "title": "title"}, *({"field": f, "title": title} for f, title in fields.items())]
@@ -87,14 +101,14 @@ def when_text() -> str:
     return "format(edges_s[datum.bin], '~r') + ' to ' + format(edges_s[datum.bin + 1], '~r') + ' s'"
 
 
-def time_axis(point: Point, field: str, grid: bool = True) -> Spec:
-    """The x channel of a plot over the time of arrival."""
+def time_axis(point: Point, field: str, grid: bool = True, title: str = "time of arrival, s") -> Spec:
+    """The x channel of a plot over time."""
     edges_s = point.body["time_s"]
     return {
         "field": field,
         "type": "quantitative",
         "scale": {"domain": [edges_s[0], edges_s[-1]], "nice": False},
-        "axis": {"title": "time of arrival, s", "grid": grid, "tickCount": 8, "labelFlush": False},
+        "axis": {"title": title, "grid": grid, "tickCount": 8, "labelFlush": False},
     }
 
 

@@ -26,6 +26,7 @@ def load(point: Point) -> Plot:
         findings[point.ranking[0]],
         findings,
         spec=spec,
+        room_px=110,
     )
 
 

@@ -42,6 +42,7 @@ def outcomes(point: Point) -> Plot:
         f"Share of requests by outcome, best success first{interval}{bound}",
         f"{verdict(point)} Last is {last} with {percent(point.figure(last, 'success'))} %.",
         spec=spec,
+        room_px=112,
     )
 
 

@@ -10,6 +10,7 @@ from fairlead.measure.report.plots.common import (
     SHOWN,
     Plot,
     Style,
+    by_measure,
     ends,
     has_interval,
     known,
@@ -77,16 +78,10 @@ def _spec(found: Found, x: Spec, style: Style) -> Spec:
         "scale": {"zero": False},
         "axis": {"format": "%", "title": "share of requests", "tickCount": 6},
     }
-    shared = [
-        {"filter": SHOWN},
-        {"calculate": "datum[measure]", "as": "share"},
-        {"calculate": "datum[measure + '_low']", "as": "share_low"},
-        {"calculate": "datum[measure + '_high']", "as": "share_high"},
-    ]
     texts = {"label": "at", **{f"{o}_text": o for o in OUTCOMES}}
     lines: Spec = {
         "data": {"values": [_row(v, p, policy, x) for v, p in found for policy in p.ranking]},
-        "transform": shared,
+        "transform": [{"filter": SHOWN}, *by_measure()],
         "encoding": {"x": x},
         "layer": [
             *([_intervals(found, y, style)] if _have_intervals(found) else []),

@@ -1,0 +1,80 @@
+"""A table of cells, policies by nodes: how busy each node was."""
+
+from __future__ import annotations
+
+from fairlead.measure.report.document import Point
+from fairlead.measure.report.plots.common import ROW_PX, SHOWN, Plot, known, tooltip
+from fairlead.measure.report.style import BUSY_COLOURS, INK, Spec
+from fairlead.measure.report.words import percent
+
+_TITLE = "How busy the nodes are"
+
+
+def utilisation(point: Point) -> Plot:
+    """The plot, or why there is none."""
+    nodes = list(dict.fromkeys(node for p in point.ranking for node in point.detail(p)["load"]))
+    rows = [_row(point, p, n) for p in point.ranking for n in nodes if known(point.figure(p, f"utilisation_{n}"))]
+    if not rows:
+        return Plot("utilisation", _TITLE, "Nothing to draw: the document has no utilisation of nodes.")
+    best = max((row for row in rows if row["policy"] == rows[0]["policy"]), key=lambda row: float(row["busy"]))
+    return Plot(
+        "utilisation",
+        _TITLE,
+        "Busy time / the time of the run, mean over the seeds; a shared node is busy while anything runs on it.",
+        f"Under {best['policy']} the busiest node is {best['node']}, {best['text']}.",
+        spec=_spec(rows, point.ranking, nodes),
+        room_px=96,
+    )
+
+
+def _row(point: Point, policy: str, node: str) -> Spec:
+    busy = point.figure(policy, f"utilisation_{node}")
+    return {"policy": policy, "node": node, "busy": round(busy.mean, 4), "text": f"{percent(busy)} %"}
+
+
+def _spec(rows: list[Spec], policies: list[str], nodes: list[str]) -> Spec:
+    axis = {"title": None, "ticks": False, "domain": False, "labelPadding": 8, "labelColor": INK}
+    fits = f"width / {len(nodes)} > 34"
+    text: Spec = {"type": "text", "fontSize": 11}
+    words: Spec = {"text": {"field": "busy", "format": ".0%"}}
+    return {
+        "height": ROW_PX * len(policies),
+        "data": {"values": rows},
+        "params": [{"name": "shown", "value": policies}],
+        "encoding": {
+            "x": {
+                "field": "node",
+                "type": "nominal",
+                "sort": nodes,
+                "axis": axis | {"orient": "bottom", "labelAngle": -35, "labelLimit": 90},
+            },
+            "y": {"field": "policy", "type": "nominal", "sort": policies, "axis": axis},
+            "tooltip": tooltip("policy", {"node": "node", "text": "busy"}),
+            "opacity": {"condition": {"test": SHOWN, "value": 1}, "value": 0.45},
+        },
+        "layer": [
+            {
+                "mark": {"type": "rect", "height": {"band": 0.92}, "width": {"band": 0.96}},
+                "encoding": {
+                    "color": {
+                        "field": "busy",
+                        "type": "quantitative",
+                        "scale": {"domain": [0, 1], "range": list(BUSY_COLOURS), "clamp": True},
+                        "legend": None,  # the numbers are in the cells
+                    },
+                },
+            },
+            {
+                "name": "on_cell",
+                "transform": [{"filter": f"{fits} && datum.busy > 0.8"}],
+                "mark": text | {"color": "white"},
+                "encoding": words,
+            },
+            {
+                "name": "ink_cell",
+                "transform": [{"filter": f"{fits} && datum.busy <= 0.8"}],
+                "mark": text | {"color": INK},
+                "encoding": words,
+            },
+        ],
+    }
