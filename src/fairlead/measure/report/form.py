@@ -59,7 +59,7 @@ class _Outcomes(TypedDict):
 class _Learned(TypedDict):
     decisions: Count
     fallbacks: dict[Text, Count]
-    active: dict[Text, list[Number]]  # of selectors
+    active: dict[Text, list[FiniteFloat]]  # of selectors
 
 
 class _Detail(TypedDict):
