@@ -583,7 +583,7 @@ def test_strips_of_the_active_policy_are_drawn_for_each_label(open_page: Open) -
     cells.first.hover()
     tip = found.page.locator("#vg-tooltip-element")
     tip.wait_for(state="visible")
-    assert "of the windows" in tip.inner_text()
+    assert "of the time" in tip.inner_text()
     found.page.locator("#label").select_option(label="ecsrl")
     found.settled()
     assert cells.count() == expected
