@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    report.add_argument("result", metavar="RESULT.json", help="what --json of compare or sweep wrote")
+    report.add_argument("result", metavar="RESULT.json", help="what --json of compare, sweep or degradation wrote")
     report.add_argument("-o", "--output", metavar="FILE", help="the page (default: RESULT.html)")
     report.add_argument("--plots", metavar="DIR", help="write the plots there too, as PNG and SVG")
     degradation = commands.add_parser(
