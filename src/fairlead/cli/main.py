@@ -11,6 +11,7 @@ import sys
 from typing import NoReturn
 
 from fairlead import __version__
+from fairlead.cli.train_options import add_train
 from fairlead.domain.errors import UserError, nearest
 
 _EXAMPLES = """\
@@ -21,6 +22,7 @@ examples:
   fairlead compare full-edge --set rate=100 --policies closest,load-balancing --json out.json
   fairlead sweep full-edge --param rate --values 20:120:20
   fairlead report out.json --plots plots           a page with plots, and the plots as PNG and SVG
+  fairlead train aset --scenario full-edge --out runs/mine        an agent that picks the rule of each window
 """
 _SCENARIO = "a name from `fairlead scenarios`, or a .yaml file"
 
@@ -114,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("result", metavar="RESULT.json", help="what --json of compare or sweep wrote")
     report.add_argument("-o", "--output", metavar="FILE", help="the page (default: RESULT.html)")
     report.add_argument("--plots", metavar="DIR", help="write the plots there too, as PNG and SVG")
+    add_train(commands)
     commands.add_parser("scenarios", help="list the scenarios that ship")
     commands.add_parser("policies", help="list the policies, third parties' included")
     show = commands.add_parser("show", help="show a scenario and its assumptions")
@@ -169,6 +172,12 @@ def _report(args: argparse.Namespace) -> int:
     return run_report(args.result, args.output, args.plots)
 
 
+def _train(args: argparse.Namespace) -> int:
+    from fairlead.cli.train import run_train
+
+    return run_train(args)
+
+
 def _scenarios(args: argparse.Namespace) -> int:
     from fairlead.cli import catalog
 
@@ -187,8 +196,8 @@ def _show(args: argparse.Namespace) -> int:
     return catalog.show(args.scenario, args.overrides)
 
 
-_RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "scenarios": _scenarios, "policies": _policies,
-        "show": _show}  # fmt: skip
+_RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "train": _train, "scenarios": _scenarios,
+        "policies": _policies, "show": _show}  # fmt: skip
 
 
 def _run(arguments: list[str]) -> int:
