@@ -18,8 +18,8 @@ from stable_baselines3 import DQN
 from torch import nn
 
 from fairlead.domain.errors import UserError
-from fairlead.learn.environments import Place, PlacesEnv
-from fairlead.learn.training import Learner
+from fairlead.learn.environments import Make, Place, PlacesEnv, View
+from fairlead.learn.learner import Learner
 from fairlead.policies.interface import find, registry
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.worlds import Worlds
@@ -78,7 +78,7 @@ class AsetSettings:
 class Aset(Learner):
     """Trains one agent for all of its places."""
 
-    kind, features, algorithm = "selector", "window-1", DQN
+    kind, features, algorithm, together = "selector", "window-1", DQN, 8  # a world of 240,000 requests takes 80 MB
 
     def __init__(self, places: Sequence[Place], actions: Sequence[str], settings: AsetSettings, seed: int) -> None:
         windows = {float(place.worlds.plan.rules["window_ms"][0]) for place in places}
@@ -93,9 +93,9 @@ class Aset(Learner):
         self.window_ms = windows.pop()
         self.nodes = max(len(place.worlds.nodes) for place in places)
 
-    def make(self, worlds: Worlds, size: int) -> WindowBatch:
+    def make(self, worlds: Worlds, size: int) -> View:
         """Worlds of a place that show what the agent sees."""
-        return WindowBatch(worlds, size, WindowSettings(self.rules))
+        return View(WindowBatch(worlds, size, WindowSettings(self.rules, self.settings.mix, self.nodes)))
 
     def score(self, figures: Any) -> Any:
         """The share of requests that succeed."""
@@ -150,7 +150,7 @@ class GainEnv(PlacesEnv):
     def __init__(
         self,
         places: Sequence[Place],
-        make: Any,
+        make: Make,
         groups: int,
         group: int,
         seed: int,
@@ -166,7 +166,7 @@ class GainEnv(PlacesEnv):
         played[self.shown] = actions
         return played
 
-    def _rewards(self, ended: Any) -> Any:
+    def _rewards(self) -> Any:
         rewards = self.gather("rewards").reshape(-1, self._group)
         return ((rewards[:, 1:] - rewards[:, :1]) * self._scale).ravel()
 

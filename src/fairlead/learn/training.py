@@ -18,72 +18,29 @@ import fcntl
 import random
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
-from torch import nn
 
 from fairlead import __version__
 from fairlead.domain.errors import UserError, one_line
 from fairlead.experiments.workers import noted_interrupts
-from fairlead.learn.environments import Place, PlacesEnv
+from fairlead.learn.environments import PlacesEnv
 from fairlead.learn.export import write_bundle
+from fairlead.learn.learner import Learner
 from fairlead.learn.seen import Seen
 from fairlead.learn.validation import Choose, Stopped, Validation, Verdict
 from fairlead.measure.files import check_folder, write_whole
-from fairlead.measure.statistics import Estimate
-from fairlead.sim.gym.batch import Batch
-from fairlead.sim.gym.worlds import Worlds
 
 _LOGS: Final = 200  # how often TensorBoard gets figures
-
-
-class Learner(ABC):
-    """An agent that can be trained: what it sees, where it learns and how it is judged."""
-
-    kind: ClassVar[str]
-    features: ClassVar[str]
-    algorithm: ClassVar[Any]  # of Stable-Baselines3
-
-    def __init__(self, places: Sequence[Place], rules: tuple[str, ...], settings: Any, seed: int) -> None:
-        self.places, self.rules, self.settings, self.seed = tuple(places), rules, settings, seed
-
-    @abstractmethod
-    def make(self, worlds: Worlds, size: int) -> Batch:
-        """Worlds that show what the agent sees, for validation."""
-
-    @abstractmethod
-    def score(self, figures: Any) -> Any:
-        """What is to be high, of figures (..., 3): successes, joules and degradation a request."""
-
-    @abstractmethod
-    def environment(self, best_rules: Sequence[int]) -> PlacesEnv:
-        """Where it learns; `best_rules` are those of each place."""
-
-    @abstractmethod
-    def model(self, env: PlacesEnv) -> Any:
-        """An untrained algorithm of Stable-Baselines3."""
-
-    @abstractmethod
-    def network(self, model: Any) -> nn.Module:
-        """Of a model, from observations (B, F) to values (B, A): the highest possible one is the choice."""
-
-    def gap_words(self, gap: Estimate) -> str:
-        """A gap of scores as the user reads it."""
-        return f"{100 * gap.mean:+.2f} ±{100 * gap.ci95:.2f} points"
-
-    @abstractmethod
-    def manifest(self) -> dict[str, Any]:
-        """What the manifest says of this kind of agent alone."""
 
 
 @dataclass(frozen=True)
@@ -158,10 +115,7 @@ class _Training:
     def __init__(self, question: Question, tell: Tell, stop: threading.Event) -> None:
         self.question, self.tell, self.stop = question, tell, stop
         self.learner, self.file = question.learner, question.out / "checkpoint"
-        s = self.learner.settings
-        self.validation = Validation(
-            self.learner.places, self.learner.rules, self.learner.make, self.learner.score, s.validation_workloads, stop
-        )
+        self.validation = Validation(self.learner, stop)
         self.answer, self.seen, self.seconds = Answer(), Seen(), 0.0
         self.best: dict[str, Any] = {}  # parameters of the best agent
         self.env: PlacesEnv | None = None
@@ -327,6 +281,10 @@ class _Watch(BaseCallback):
         self._training.seen.add(self.locals["new_obs"])
         self._training.tell.step(self.num_timesteps, self._steps)
         return True
+
+    def _on_rollout_end(self) -> None:
+        assert self._training.env is not None
+        self._training.learner.rolled_out(self._training.model, self._training.env)
 
     def _on_rollout_start(self) -> None:
         """Between two roll-outs nothing is half done: a checkpoint is whole, and so is what stopping leaves."""

@@ -10,20 +10,19 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from fairlead.learn.environments import THREADS, VALIDATION_SEED, Place
+from fairlead.learn.environments import THREADS, VALIDATION_SEED, Place, View
+from fairlead.learn.learner import Learner
 from fairlead.measure.statistics import Estimate, estimate
 from fairlead.policies.interface import find
-from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.worlds import Worlds, workload_seed
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.world import new_world
 
 Choose = Callable[[Any, Any], Any]  # observations (B, F), masks (B, A) -> actions (B,); called from several threads
-_TOGETHER: Final = 8  # worlds: a world takes 80 MB where 240,000 requests arrive
 
 
 class Stopped(Exception):
@@ -51,70 +50,63 @@ class Verdict:
 class Validation:
     """Plays rules and agents on the validation workloads of every place."""
 
-    def __init__(
-        self,
-        places: Sequence[Place],
-        rules: Sequence[str],
-        make: Callable[[Worlds, int], Batch],
-        score: Callable[[Any], Any],
-        workloads: int,
-        stop: threading.Event,
-    ) -> None:
-        self.places, self.rules, self.make, self.score, self._stop = places, tuple(rules), make, score, stop
-        self.seeds = [workload_seed(VALIDATION_SEED, i) for i in range(workloads)]
-        self.rule_figures: Any = None  # (places, rules, workloads, 3)
+    def __init__(self, learner: Learner, stop: threading.Event) -> None:
+        self.learner, self._stop = learner, stop
+        self.rule_figures: Any = None  # (places, rules, workloads, 3), once they have been played
 
-    def play_rules(self) -> Any:
-        """Play every rule; known from then on. Returns the figures, for `restore_rules`."""
-        pointers = [find(rule).compiled for rule in self.rules]
-        self.rule_figures = self._everywhere(
-            lambda place, seeds: _play_rules(place.worlds, pointers, seeds, self._stop)
-        )
-        return self.rule_figures
+    def play_rules(self) -> None:
+        """Play every rule."""
+        pointers = [find(rule).compiled for rule in self.learner.rules]
+        self.rule_figures = self._everywhere(lambda place, part: _play_rules(place.worlds, pointers, part, self._stop))
 
     def best_rules(self) -> list[int]:
         """The best rule of each place."""
-        return [int(i) for i in self.score(self.rule_figures).mean(axis=2).argmax(axis=1)]
+        return [int(i) for i in self.learner.score(self.rule_figures).mean(axis=2).argmax(axis=1)]
 
     def best_rule(self) -> str:
         """The best over all places."""
-        return self.rules[int(self.score(self.rule_figures).mean(axis=(0, 2)).argmax())]
+        return self.learner.rules[int(self.learner.score(self.rule_figures).mean(axis=(0, 2)).argmax())]
 
     def judge(self, choose: Choose) -> Verdict:
         """Play the agent."""
-        figures = self._everywhere(
-            lambda place, seeds: _play(self.make(place.worlds, len(seeds)), choose, seeds, self._stop)
-        )
-        scores = self.score(figures)
-        rules = self.score(self.rule_figures)
+
+        def play(place: Place, part: Sequence[int]) -> Any:
+            view = self.learner.make(place.worlds, len(part))
+            self.learner.begin(view, part)
+            return _play(view, choose, part, self._stop)
+
+        figures = self._everywhere(play)
+        scores, rules = self.learner.score(figures), self.learner.score(self.rule_figures)
         best = np.stack([rules[p, rule] for p, rule in enumerate(self.best_rules())])
         return Verdict(figures, scores, scores - best)
 
-    def _everywhere(self, play: Callable[[Place, list[int]], Any]) -> Any:
-        """`play` gives (..., seeds, 3); this (places, ..., workloads, 3)."""
-        parts = [self.seeds[i : i + _TOGETHER] for i in range(0, len(self.seeds), _TOGETHER)]
+    def _everywhere(self, play: Callable[[Place, Sequence[int]], Any]) -> Any:
+        """Figures (places, ..., workloads, 3), of figures (..., part, 3) of each place and part of the workloads."""
+        n, together = self.learner.settings.validation_workloads, self.learner.together
+        parts = [range(i, min(i + together, n)) for i in range(0, n, together)]
+        jobs = [(place, part) for place in self.learner.places for part in parts]
         with ThreadPoolExecutor(THREADS) as threads:
-            played = threads.map(lambda job: play(*job), [(place, part) for place in self.places for part in parts])
-            results = list(played)
+            results = list(threads.map(lambda job: play(*job), jobs))
         by_place = [results[i : i + len(parts)] for i in range(0, len(results), len(parts))]
         return np.stack([np.concatenate(of_place, axis=-2) for of_place in by_place])
 
 
-def _play(batch: Batch, choose: Choose, seeds: Sequence[int], stop: threading.Event) -> Any:
-    for b, seed in enumerate(seeds):
-        batch.begin(b, seed)
+def _play(view: View, choose: Choose, part: Sequence[int], stop: threading.Event) -> Any:
+    batch = view.batch
+    for b, i in enumerate(part):
+        batch.begin(b, workload_seed(VALIDATION_SEED, i))
     ended = 0
     while ended < batch.size:
         if stop.is_set():
             raise Stopped
         batch.observe()
-        batch.actions[:] = choose(batch.observations, batch.masks)
+        batch.actions[:] = view.actions(choose(view.observations(), view.masks()))
         ended = batch.play()
     return _figures(batch.handle)
 
 
-def _play_rules(worlds: Worlds, pointers: Sequence[Any], seeds: Sequence[int], stop: threading.Event) -> Any:
-    workloads = [worlds.draw(seed) for seed in seeds]
+def _play_rules(worlds: Worlds, pointers: Sequence[Any], part: Sequence[int], stop: threading.Event) -> Any:
+    workloads = [worlds.draw(workload_seed(VALIDATION_SEED, i)) for i in part]
     handle = Handle(worlds.plan, [new_world(worlds.plan, workload) for workload in workloads], pointers)
     figures = []
     for rule in range(len(pointers)):
