@@ -82,9 +82,9 @@ class DispatchBatch(Batch):
     and for C. Any other action counts as C and is marked in `invalid`; it never raises.
 
     **Reward**: over the requests that ended since the last decision, success_weight * successes - energy_weight *
-    joules - degradation_weight * sum of (time in service / time alone - 1). `components` (B, 3) has the three sums,
-    `failures` (B,) how many ended otherwise. The last step's reward includes all that ends after the last decision. What the host rejects because nothing is
-    feasible is no decision and counts nothing.
+    joules - degradation_weight * sum of (time in service / time alone - 1). `components` (B, 3) has the three sums.
+    The last step's reward includes all that ends after the last decision. What the host rejects because nothing is
+    feasible is no decision and counts nothing; in `failures` (B,), what ended without success, it counts.
 
     ECSRL (poster, formula 1) minimises the sum over steps t of alpha E_t + beta d_t, E_t being the power consumption
     and d_t the *mean* degradation of the requests that complete in step t. Here it is otherwise, because:
@@ -115,7 +115,7 @@ class DispatchBatch(Batch):
         self.settings = settings
         self.invalid = np.zeros(size, np.bool_)  # (B,) the action was not possible and counted as a rejection
         self.components = np.zeros((size, 3))  # (B, 3) successes, joules, degradation of what ended in this step
-        self.failures = np.zeros(size)  # (B,) what ended in this step without success, rejections by the host included
+        self.failures = np.zeros(size)  # (B,) what ended in this step without success
         self._totals = np.zeros((size, 4))  # (B, 4) the same since the start, up to the last step
         self._weights = np.array([settings.success_weight, -settings.energy_weight, -settings.degradation_weight])
         # What a slot shows is word * scale + shift, for all slots in one loop; of the names nothing is shown.
@@ -127,17 +127,10 @@ class DispatchBatch(Batch):
     def _bind(self, handle: Handle) -> None:
         cloud = self.worlds.plan.deployments["cloud"].astype(np.float32)
         seen = len(self.worlds.sla_classes), cloud, self._scale, self._shift
+        scored = self._weights, self._totals, self.components, self.failures, self.rewards
         self._arguments = [
             (handle.world_words, self.actions, self.masks.shape[1] - 1, handle.chosen, self.invalid),
-            (
-                handle.world_words,
-                handle.codes,
-                self._weights,
-                self._totals,
-                self.components,
-                self.failures,
-                self.rewards,
-            ),
+            (handle.world_words, handle.codes, *scored),
             (handle.plan_words, handle.world_words, handle.codes, *seen, self.observations, self.masks),
         ]
 
