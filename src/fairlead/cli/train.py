@@ -24,7 +24,8 @@ from fairlead.scenarios.loader import load
 
 if TYPE_CHECKING:
     from fairlead.learn.environments import Place
-    from fairlead.learn.training import Answer, Learner, Point
+    from fairlead.learn.learner import Learner
+    from fairlead.learn.training import Answer, Point
 
 _NEEDS = ("torch", "stable_baselines3", "sb3_contrib", "onnx", "onnxscript", "tensorboard", "gymnasium")
 _MOST_STEPS = 10**10
@@ -106,12 +107,10 @@ def _aset(args: argparse.Namespace, places: list[Place]) -> tuple[Learner, int]:
 def _ecsrl(args: argparse.Namespace, places: list[Place]) -> tuple[Learner, int]:
     from fairlead.learn.ecsrl import Ecsrl, EcsrlSettings
 
-    settings = EcsrlSettings(
-        objective=args.objective,
-        energy_weight=_range("--energy-weight", args.energy_weight),
-        degradation_weight=_range("--degradation-weight", args.degradation_weight),
-        target=args.target,
+    energy, degradation = (
+        _range(f"--{name}-weight", getattr(args, f"{name}_weight")) for name in ("energy", "degradation")
     )
+    settings = EcsrlSettings(args.objective, energy[0], degradation[0], energy, degradation, args.target)
     return Ecsrl(places, _tuned(settings, args.hyper), args.seed), 10_000_000
 
 
@@ -222,8 +221,10 @@ def _close(args: argparse.Namespace, learner: Learner, answer: Answer) -> int:
     print(f"{args.out}: the agent after {best.step:,} steps; gap to the best rule of each place:")
     for p, place in enumerate(learner.places):
         print(f"  {place.label}: {learner.gap_words(best.verdict.gap_at(p))}")
-    example = shlex.join(["fairlead", "compare", args.scenarios[0], "--policies", f"{learner.rules[0]},{args.out}"])
-    print(f"try it on workloads that had no part in this: {example}")
+    first = learner.places[0]
+    changes = [word for change in first.overrides for word in ("--set", change)]
+    example = ["fairlead", "compare", first.scenario, *changes, "--policies", f"{answer.best_rule},{args.out}"]
+    print(f"try it on workloads that had no part in this: {shlex.join(example)}")
     if answer.finished:
         return 0
     print(f"fairlead: interrupted after {answer.steps:,} steps; {resume}", file=sys.stderr)

@@ -292,13 +292,14 @@ class Slots(nn.Module):
         )
         feasible = slots[..., :1]
         deadline, least = request[:, :1], request[:, 1:2]  # times are in units of 100 ms, all of them
-        share = (2 * net + transfer + queue + proc * (1 + suffered)) / (deadline + 1e-6)  # of the deadline
+        took = 2 * net + transfer + queue + proc * (1 + suffered)
+        share = (took / (deadline + 1e-6)).clamp(max=5)  # of the deadline
         margin = accuracy - least
         enough = (margin >= 0).to(margin.dtype)
-        derived = torch.stack([share.clamp(0, 5), (1 - share).clamp(-2, 1), 5 * margin, enough], -1)
+        derived = torch.stack([share, (1 - share).clamp(min=-2), 5 * margin, enough], -1)
         around = torch.cat([request, preference], -1)[:, None].expand(-1, self.slots, -1)
         inputs = torch.cat([torch.cat([slots, derived], -1) * feasible, around], -1)
-        return inputs, feasible, share.clamp(0, 5) + 1 - enough
+        return inputs, feasible, share + 1 - enough
 
 
 class Actor(nn.Module):
@@ -308,11 +309,12 @@ class Actor(nn.Module):
         super().__init__()
         self.split = Slots(slots)
         self.encode = nn.Sequential(nn.Linear(self.split.width, hidden), nn.ReLU())
-        self.score = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
-        self.reject = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
-        for head in (self.score, self.reject):  # so that it starts as the rule
-            nn.init.zeros_(head[-1].weight)
-            nn.init.zeros_(head[-1].bias)
+        score, reject = nn.Linear(hidden, 1), nn.Linear(hidden, 1)
+        for last in (score, reject):  # so that it starts as the rule
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+        self.score = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU(), score)
+        self.reject = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), reject)
         self.log_trust = nn.Parameter(torch.tensor(3.0))  # in the rule; it may learn to trust it less
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
@@ -361,9 +363,13 @@ class _Nothing(nn.Module):
 class DispatchPolicy(MaskableActorCriticPolicy):
     """The two networks, as sb3-contrib wants them."""
 
+    mlp_extractor: Any
+    value_net: Any
+    optimizer_class: Any
+
     def __init__(self, *arguments: Any, slots: int, hidden: int, **more: Any) -> None:
         self._sizes = slots, hidden
-        super().__init__(*arguments, ortho_init=False, **more)
+        super().__init__(*arguments, **(more | {"ortho_init": False}))
 
     def _build_mlp_extractor(self) -> None:
         self.mlp_extractor = _Nothing(self.features_dim)

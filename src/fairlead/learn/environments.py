@@ -17,7 +17,8 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
-from fairlead.sim.gym.batch import LIMIT, Batch
+from fairlead.policies.observe import LIMIT
+from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.worlds import SEEDS, Worlds
 
 THREADS: Final = 2

@@ -87,6 +87,7 @@ class Answer:
 
     points: list[Point] = field(default_factory=list)
     best: int = -1  # the best of the points; -1 when there is none
+    best_rule: str = ""  # over all places
     steps: int = 0
     finished: bool = False
 
@@ -130,8 +131,6 @@ class _Training:
     def restore(self) -> None:
         """Read the checkpoint; `run` then goes on from there."""
         self._saved = _read(self.file, self.question)
-        if self._saved["steps"] >= self.question.steps and self._saved["whole"]:
-            raise UserError(f"{self.question.out}: this training is finished; a longer one needs another --out")
 
     def run(self) -> None:
         """Train."""
@@ -145,6 +144,7 @@ class _Training:
             self.validation.play_rules()
         else:
             self.validation.rule_figures = self._saved["rule_figures"]
+        self.answer.best_rule = self.validation.best_rule()
         self.env = self.learner.environment(self.validation.best_rules())
         self.model = self._model(self.env)
         self.model.set_logger(configure(str(self.question.out / "logs"), ["tensorboard"]))
@@ -196,7 +196,7 @@ class _Training:
         self.best = {name: value.clone() for name, value in self.model.policy.state_dict().items()}
         return True
 
-    def save(self, seconds: float, whole: bool = False) -> None:
+    def save(self, seconds: float) -> None:
         """Write the checkpoint."""
         content = BytesIO()
         self.model.save(content)
@@ -204,7 +204,6 @@ class _Training:
         state = {
             "identity": self.question.identity(),
             "fairlead": __version__,
-            "whole": whole,
             "steps": self.model.num_timesteps,
             "seconds": seconds,
             "model": content.getvalue(),
@@ -227,7 +226,7 @@ class _Training:
 
     def close(self) -> None:
         """Keep everything, and make the bundle of the best."""
-        self.save(self.seconds, whole=self.answer.finished)
+        self.save(self.seconds)
         if self.answer.best < 0:
             return
         self.model.policy.load_state_dict(self.best)
@@ -245,7 +244,7 @@ class _Training:
                 "low": low,
                 "high": high,
                 "typical": typical,
-                "fallback": self.validation.best_rule(),
+                "fallback": self.answer.best_rule,
                 "budget_us": learner.settings.budget_us,
                 "seed": learner.seed,
                 "steps": best.step,
