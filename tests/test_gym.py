@@ -22,7 +22,20 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from builders import Ask, deploy, finished, node, rich_scenario, scenario, seen, shared_device, source, workload_of
+from builders import (
+    Ask,
+    deploy,
+    finished,
+    link,
+    link_change,
+    node,
+    rich_scenario,
+    scenario,
+    seen,
+    shared_device,
+    source,
+    workload_of,
+)
 from fairlead import __version__
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Outcome, Reason
@@ -357,6 +370,20 @@ def test_observation_tells_request_and_candidates_in_their_units() -> None:
     assert observation[0] == 10.0  # a deadline of 1e9 ms is cut
 
 
+def test_observation_tells_what_is_in_flight_on_the_whole_node() -> None:
+    made = scenario(
+        nodes=[node("edge")],
+        deployments=[deploy("small", "edge", share=0.5), deploy("large", "edge", share=0.5)],
+    )
+    env = DispatchEnv(worlds_with(made, workload_of([Ask(0.0), Ask(1.0), Ask(2.0)])))
+    env.reset(options={"workload_seed": 0})
+    env.step(0)
+    observation, *_ = env.step(1)  # one request for each of the node's two queues
+    shown = dict(zip(env.batch.features, observation.tolist(), strict=True))
+    for c in (0, 1):
+        assert (shown[f"in_flight {c}"], shown[f"node_in_flight {c}"]) == pytest.approx((0.1, 0.2))
+
+
 def test_reward_is_what_ended_since_the_last_decision() -> None:
     made = scenario(devices=[shared_device(rho=1.0)], nodes=[node(serving="shared")])
     asks = [Ask(0.0), Ask(0.0, deadline_ms=15.0), Ask(100.0), Ask(200.0)]
@@ -500,6 +527,42 @@ def test_an_episode_has_as_many_steps_as_windows_begin(duration_s: float) -> Non
         steps += 1
     assert steps == np.ceil(duration_s / 0.1)
     assert env.batch.handle.worlds[0].clock[0]["finished"] == 1
+
+
+def test_windows_observation_with_the_mix_tells_what_is_asked_for_and_how_far_nodes_are() -> None:
+    made = scenario(
+        nodes=[node("edge"), node("far"), node("cut")],
+        deployments=[deploy("small", "edge"), deploy("large", "far"), deploy("large", "cut")],
+        links=[link(4.0), link(20.0, to="far"), link(40.0, from_="west", to="far")],
+        changes=[link_change(at_s=0.05, to="cut", up=False), link_change(at_s=0.5, to="cut", up=True)],
+        sites=("east", "west"),
+    )
+    asks = [Ask(10.0, deadline_ms=30.0, min_accuracy=0.5), Ask(20.0, deadline_ms=80.0), Ask(30.0, deadline_ms=100.0)]
+    asks += [Ask(40.0, deadline_ms=200.0, min_accuracy=0.9), Ask(150.0, deadline_ms=10.0, min_accuracy=0.6)]
+    worlds = worlds_with(replace_window(made, 100.0), workload_of(asks))
+    env = WindowEnv(worlds, settings=WindowSettings(mix=True, nodes=5))
+    names = env.batch.features
+    assert len(names) == len(set(names)) == 7 + 2 * 5
+    observation, _ = env.reset(options={"workload_seed": 0})
+    assert not observation.any()
+    for expected in ([0.25, 0.5, 0.75, 0.35], [1.0, 1.0, 1.0, 0.6], [0.0, 0.0, 0.0, 0.0]):
+        observation, *_ = env.step(1)
+        assert observation[3:7] == pytest.approx(expected)
+        sent = env.batch.handle.worlds[0].dispatched[env.batch.handle.worlds[0].clock[0]["window"] - 1]
+        assert observation[7:12] == pytest.approx([sent[0] / 10, sent[1] / 5, sent[2] / 5, 0.0, 0.0])
+        assert observation[12:] == pytest.approx([0.04, 0.3, 10.0, 0.0, 0.0])  # the third is cut off
+
+
+def test_padding_nodes_changes_nothing_but_zeros(rich: Scenario) -> None:
+    plain, padded = (WindowEnv(rich, settings=WindowSettings(nodes=n)) for n in (None, 7))
+    plain.reset(options={"workload_seed": 1})
+    padded.reset(options={"workload_seed": 1})
+    for t in range(20):
+        one, other = plain.step(t % 6)[0], padded.step(t % 6)[0]
+        assert one.tolist() == other[: len(one)].tolist()
+        assert not other[len(one) :].any()
+    with pytest.raises(UserError, match=r"settings.nodes is 2: test has 3 nodes, so 3 or more"):
+        WindowEnv(rich, settings=WindowSettings(nodes=2))
 
 
 def test_window_settings_name_compiled_policies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -829,12 +892,12 @@ def test_doctests(module: str) -> None:
 def test_docstring_places_features_where_they_are(name: str) -> None:
     worlds = worlds_of(load(name))
     features, models, classes = DispatchBatch(worlds, 1).features, len(worlds.models), len(worlds.sla_classes)
-    head, slots = 4 + models + classes, (len(DispatchBatch(worlds, 1).features) - 4 - models - classes) // 16
+    head, slots = 4 + models + classes, (len(DispatchBatch(worlds, 1).features) - 4 - models - classes) // 17
     assert features[:4] == ("deadline_ms", "min_accuracy", "size_kb", "rate_qps")
     assert features[4] == f"model {worlds.models[0]}"
     assert features[4 + models] == f"sla {worlds.sla_classes[0]}"
     for c in (0, slots - 1):
-        at = head + 15 * c
-        names = {0: "feasible", 1: "net_ms", 5: "service_rate", 8: "suffered", 11: "energy_mj", 14: "in_flight"}
+        at = head + 16 * c
+        names = {0: "feasible", 1: "net_ms", 5: "service_rate", 8: "suffered", 11: "energy_mj", 15: "node_in_flight"}
         assert {i: features[at + i] for i in names} == {i: f"{n} {c}" for i, n in names.items()}
-        assert features[head + 15 * slots + c] == f"cloud {c}"
+        assert features[head + 16 * slots + c] == f"cloud {c}"

@@ -49,6 +49,21 @@ CANDIDATE: Final = np.dtype(
         ("price", np.float64),  # money for this request there
         ("free_mb", np.float64),  # node memory not in use
         ("in_flight", np.float64),  # sent there and not finished
+        ("node_in_flight", np.float64),  # the same of its whole node, all models together
+    ],
+    align=True,
+)
+
+#: The traffic of one window of time, as a selector's inputs are made from it; a gateway counts the same.
+TRAFFIC: Final = np.dtype(
+    [
+        ("arrived", np.int64),
+        ("delivered", np.int64),
+        ("clients", np.int64),  # streams open at the end of the window
+        ("within_40_ms", np.int64),  # arrivals with a deadline of at most so much
+        ("within_80_ms", np.int64),
+        ("within_160_ms", np.int64),
+        ("min_accuracy", np.float64),  # sum over arrivals
     ],
     align=True,
 )

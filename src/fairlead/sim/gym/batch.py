@@ -16,18 +16,14 @@ from numba import types
 
 from fairlead.domain.errors import UserError
 from fairlead.policies.jit import typed_kernel
+from fairlead.policies.observe import FLOATS
 from fairlead.sim.gym.worlds import SEEDS, WORKLOAD_SEEDS, Worlds, whole_number, workload_seed
 from fairlead.sim.serving.handle import ROOM, Handle
 from fairlead.sim.serving.layout import DONE
 from fairlead.sim.serving.words import WORDS
 from fairlead.sim.serving.world import new_world
 
-#: Observations lie in [0, LIMIT]: what is scaled beyond is cut.
-LIMIT: Final = 10.0
-
 # Numba's types of the buffers.
-FLOATS: Final = types.Array(types.float64, 1, "C")
-SINGLES: Final = types.Array(types.float32, 1, "C")
 FLAGS: Final = types.Array(types.boolean, 1, "C")
 TABLE: Final = types.Array(types.float64, 2, "C")
 OBSERVATIONS: Final = types.Array(types.float32, 2, "C")

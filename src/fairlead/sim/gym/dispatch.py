@@ -7,43 +7,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numba import types
 
 from fairlead.domain.errors import PolicyError
-from fairlead.domain.records import CANDIDATE
 from fairlead.policies.jit import typed_kernel
-from fairlead.sim.gym.batch import FLAGS, FLOATS, LIMIT, MASKS, OBSERVATIONS, SINGLES, TABLE, Batch
+from fairlead.policies.observe import (
+    FLOATS,
+    REQUEST_UNITS,
+    SINGLES,
+    SLOT,
+    observe_candidates,
+    observe_request,
+    slot_features,
+    slot_scales,
+)
+from fairlead.sim.gym.batch import FLAGS, MASKS, OBSERVATIONS, TABLE, Batch
 from fairlead.sim.gym.worlds import Worlds
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, FAULT
-from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, floats_of, plan_at, world_at
-
-#: What a request shows, and the unit that it is shown in.
-REQUEST_UNITS: Final = {"deadline_ms": 100.0, "min_accuracy": 1.0, "size_kb": 100.0, "rate_qps": 10.0}
-_DEADLINE_MS, _ACCURACY, _SIZE_KB, _RATE_QPS = REQUEST_UNITS.values()
-#: What a candidate shows, and the unit: all fields of CANDIDATE but its names, in their order.
-CANDIDATE_UNITS: Final = {
-    "net_ms": 100.0,
-    "net_sd_ms": 10.0,
-    "transfer_ms": 100.0,
-    "proc_ms": 100.0,
-    "service_rate": 100.0,
-    "load": 1.0,
-    "queue_ms": 100.0,
-    "suffered": 1.0,
-    "caused": 1.0,
-    "accuracy": 1.0,
-    "energy_mj": 1000.0,
-    "price": 1e-6,
-    "free_mb": 10_000.0,
-    "in_flight": 10.0,
-}
-_WORDS: Final = 1 + len(CANDIDATE_UNITS)  # of a CANDIDATE: the first holds its names
-assert tuple(CANDIDATE_UNITS) == (CANDIDATE.names or ())[2:]
-assert CANDIDATE.itemsize == 8 * _WORDS
+from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, plan_at, world_at
 
 
 @dataclass(frozen=True)
@@ -69,12 +54,12 @@ class DispatchBatch(Batch):
     | 0..3 | request: deadline_ms, min_accuracy, size_kb, rate_qps | 100, 1, 100, 10 |
     | 4.. | model, one of M | 1 |
     | 4 + M.. | SLA class, one of S | 1 |
-    | 4 + M + S + 15 c | slot c: feasible | 1 |
+    | 4 + M + S + 16 c | slot c: feasible | 1 |
     | + 1.. | net_ms, net_sd_ms, transfer_ms, proc_ms | 100, 10, 100, 100 |
     | + 5.. | service_rate, load, queue_ms | 100, 1, 100 |
     | + 8.. | suffered - 1, caused, accuracy | 1 |
-    | + 11.. | energy_mj, price, free_mb, in_flight | 1000, 1e-6, 10000, 10 |
-    | 4 + M + S + 15 C + c | slot c: in the cloud | 1 |
+    | + 11.. | energy_mj, price, free_mb, in_flight, node_in_flight | 1000, 1e-6, 10000, 10, 10 |
+    | 4 + M + S + 16 C + c | slot c: in the cloud | 1 |
 
     Slots that the model has no candidate for are zeros. When nothing is left to decide, all is zeros.
 
@@ -105,7 +90,7 @@ class DispatchBatch(Batch):
     >>> for _ in range(100):
     ...     batch.step(batch.masks.argmax(axis=1))  # the first feasible candidate
     >>> batch.observations.shape, batch.masks.shape
-    ((4, 73), (4, 5))
+    ((4, 77), (4, 5))
     """
 
     def __init__(self, worlds: Worlds, size: int, settings: DispatchSettings = DispatchSettings()) -> None:
@@ -118,9 +103,7 @@ class DispatchBatch(Batch):
         self.failures = np.zeros(size)  # (B,) what ended in this step without success
         self._totals = np.zeros((size, 4))  # (B, 4) the same since the start, up to the last step
         self._weights = np.array([settings.success_weight, -settings.energy_weight, -settings.degradation_weight])
-        # What a slot shows is word * scale + shift, for all slots in one loop; of the names nothing is shown.
-        shown = [(1.0 / unit, -1.0 if name == "suffered" else 0.0) for name, unit in CANDIDATE_UNITS.items()]
-        self._scale, self._shift = np.tile(np.array([(0.0, 0.0), *shown], np.float32), (slots, 1)).T.copy()
+        self._scale, self._shift = slot_scales(slots)
         self._choose, self._score, self._observe = _compiled()
         self._arguments: list[tuple[Any, ...]] = []
 
@@ -152,8 +135,7 @@ class DispatchBatch(Batch):
 
 def _features(worlds: Worlds, slots: int) -> list[str]:
     names = [*REQUEST_UNITS, *(f"model {m}" for m in worlds.models), *(f"sla {s}" for s in worlds.sla_classes)]
-    names += [f"{name} {c}" for c in range(slots) for name in ("feasible", *CANDIDATE_UNITS)]
-    return names + [f"cloud {c}" for c in range(slots)]
+    return names + slot_features(slots) + [f"cloud {c}" for c in range(slots)]
 
 
 def _choose(world_rows: Any, actions: Any, reject: int, chosen: Any, invalid: Any) -> None:
@@ -210,23 +192,18 @@ def _observe(
         world = world_at(world_rows, b)
         clock = world.clock[0]
         request = world.requests[clock.request]
-        out[0] = min(request.deadline_ms / _DEADLINE_MS, LIMIT)
-        out[1] = min(request.min_accuracy / _ACCURACY, LIMIT)
-        out[2] = min(request.size_kb / _SIZE_KB, LIMIT)
-        out[3] = min(request.rate_qps / _RATE_QPS, LIMIT)
+        observe_request(request, out)
         head = 4 + len(plan.models) + classes
         out[4:head] = 0.0
         out[4 + request.model] = 1.0
         out[4 + len(plan.models) + request.sla] = 1.0
-        count, clouds = clock.last - clock.first, head + reject * _WORDS
-        words, slots = floats_of(world.candidates[clock.first : clock.last]), out[head:clouds]
-        for i in range(len(words)):
-            slots[i] = min(max(np.float32(words[i]) * scale[i] + shift[i], np.float32(0.0)), np.float32(LIMIT))
+        count, clouds = clock.last - clock.first, head + reject * SLOT
+        candidates, excluded = world.candidates[clock.first : clock.last], world.excluded[clock.first : clock.last]
+        observe_candidates(candidates, excluded, scale, shift, out[head:clouds])
         for c in range(count):
-            mask[c] = slots[c * _WORDS] = world.excluded[clock.first + c] == 0
+            mask[c] = excluded[c] == 0
             out[clouds + c] = cloud[clock.first + c]
         if count < reject:
-            slots[count * _WORDS :] = 0.0
             out[clouds + count :] = 0.0
             mask[count:reject] = 0
 

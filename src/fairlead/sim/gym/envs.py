@@ -17,7 +17,8 @@ from gymnasium.spaces import Box, Discrete
 
 from fairlead.domain.errors import UserError
 from fairlead.domain.scenario import Scenario
-from fairlead.sim.gym.batch import LIMIT, Batch
+from fairlead.policies.observe import LIMIT
+from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.dispatch import DispatchBatch, DispatchSettings
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.worlds import Worlds, load_worlds, worlds_of
@@ -116,7 +117,7 @@ class DispatchEnv(_Env):
     >>> action = env.action_space.sample(mask=info["action_mask"])
     >>> observation, reward, terminated, truncated, info = env.step(action)
     >>> observation.shape, bool(info["invalid"])
-    ((73,), False)
+    ((77,), False)
     """
 
     def __init__(

@@ -7,44 +7,51 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from fairlead.domain.errors import PolicyError, UserError, one_line
 from fairlead.policies.interface import find
-from fairlead.policies.jit import inlined, typed_kernel
-from fairlead.sim.gym.batch import FLOATS, LIMIT, OBSERVATIONS, Batch
+from fairlead.policies.jit import typed_kernel
+from fairlead.policies.observe import FLOATS, window_features
+from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.worlds import Worlds
 from fairlead.sim.serving.handle import Handle
-from fairlead.sim.serving.layout import AT_WINDOW, DONE, FAULT, INTO_DRAIN, WINDOW, Plan
+from fairlead.sim.serving.layout import AT_WINDOW, FAULT, INTO_DRAIN, WINDOW
+from fairlead.sim.serving.windows import WindowView, ended_window
 from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, world_at
-
-#: The rate that the number of clients is compared with the capacity by.
-CLIENT_QPS: Final = 10.0
 
 
 @dataclass(frozen=True)
 class WindowSettings:
-    """What there is to choose from."""
+    """What there is to choose from, and what is seen of it."""
 
     policies: tuple[str, ...] = ("closest", "load-balancing", "farthest", "cheaper", "least-impedance", "random")
     """Names of compiled policies, in the order of the actions. ASET's six by default; its Random taken as uniform."""
+    mix: bool = False
+    """Also show what the requests ask for, and how far the nodes are."""
+    nodes: int | None = None
+    """Pad the observation to so many nodes, so that one agent serves several topologies. None: as many as there are."""
 
 
 class WindowBatch(Batch):
     """One step is one window of simulated time (the scenario's rules.window_ms) under the chosen policy.
 
-    **Observation** (3 + N,) float32 in [0, 10], cut there: ASET's state, of the window that has just ended; zeros at
-    the start. N nodes; the capacity of a node is what it can serve in requests a second: of a queue node, the sum over
-    its deployments at their typical input size; of a shared one, 1000 / mean time alone in ms.
+    **Observation** (3 + N,), with `settings.mix` (7 + 2 N,), float32 in [0, 10], cut there: ASET's state, of the
+    window that has just ended; zeros at the start. N nodes, or `settings.nodes`: nodes that are not there are zeros.
+    The capacity of a node is what it can serve in requests a second: of a queue node, the sum over its deployments at
+    their typical input size; of a shared one, 1000 / mean time alone in ms. `features` has all names.
 
     | position | what | unit |
     |---|---|---|
     | 0 | qps: requests that arrived a second | capacity of all nodes |
     | 1 | rps: responses a second, delivered to clients | capacity of all nodes |
     | 2 | clients: streams open at the end of the window | capacity of all nodes / 10 qps |
-    | 3 + n | load of node n: requests sent to it a second | its capacity |
+    | 3 + n, with the mix 7 + n | load of node n: requests sent to it a second | its capacity |
+    | with the mix: 3, 4, 5 | share of the arrivals with a deadline of at most 40, 80, 160 ms | 1 |
+    | with the mix: 6 | mean min_accuracy of the arrivals | 1 |
+    | with the mix: 7 + N + n | one-way delay to node n now, mean over sites; 10 for a link that is down | 100 ms |
 
     **Action**: which of `settings.policies` decides until the next edge. Every action is always possible; one out of
     range is an error of the caller.
@@ -68,15 +75,15 @@ class WindowBatch(Batch):
     """
 
     def __init__(self, worlds: Worlds, size: int, settings: WindowSettings = WindowSettings()) -> None:
-        features = ["qps", "rps", "clients", *(f"load {n}" for n in worlds.nodes)]
+        slots = _slots(worlds, settings)
+        features = window_features(
+            [*worlds.nodes, *(f"(none) {n}" for n in range(len(worlds.nodes), slots))], settings.mix
+        )
         super().__init__(worlds, size, features, len(settings.policies), _pointers(settings.policies))
         self.settings = settings
         self.masks[:] = 1
-        capacity_qps = _capacity_qps(worlds.plan)
-        total_qps, window_s = capacity_qps.sum(), worlds.plan.rules["window_ms"][0] / 1000.0
-        units = [total_qps * window_s] * 2 + [total_qps / CLIENT_QPS, *(capacity_qps * window_s)]
-        self._scale = 1.0 / np.array(units)
-        self._score, self._observe = _compiled()
+        self._view = WindowView(worlds.plan, slots, settings.mix)
+        self._score = _compiled_score()
 
     def _advance(self) -> None:
         handle, actions = self.handle, self.actions
@@ -104,7 +111,14 @@ class WindowBatch(Batch):
 
     def observe(self) -> None:
         """Fill observations; masks are all ones."""
-        self._observe(self.handle.world_words, self.handle.codes, self._scale, self.observations)
+        self._view.observe(self.handle, self.observations)
+
+
+def _slots(worlds: Worlds, settings: WindowSettings) -> int:
+    there = len(worlds.nodes)
+    if settings.nodes is not None and settings.nodes < there:
+        raise UserError(f"settings.nodes is {settings.nodes}: {worlds.name} has {there} nodes, so {there} or more")
+    return settings.nodes or there
 
 
 def _pointers(names: tuple[str, ...]) -> list[Any]:
@@ -117,22 +131,10 @@ def _pointers(names: tuple[str, ...]) -> list[Any]:
     return [policy.compiled for policy in policies]
 
 
-def _capacity_qps(plan: Plan) -> Any:
-    """What each node can serve, in requests a second."""
-    deployments = plan.deployments
-    per_request_ms = deployments["typical_ms"] * deployments["batch_share"]
-    n = plan.links.shape[1]
-    queues = np.bincount(deployments["node"], deployments["servers"] * 1000.0 / per_request_ms, n)
-    number, sum_ms = np.bincount(deployments["node"], minlength=n), np.bincount(deployments["node"], per_request_ms, n)
-    shared = np.zeros(n, np.bool_)
-    shared[plan.stations["node"][plan.stations["deployment"] < 0]] = True
-    return np.where(number == 0, 1.0, np.where(shared, 1000.0 * number / np.maximum(sum_ms, 1e-300), queues))
-
-
 def _score(world_rows: Any, codes: Any, rewards: Any) -> None:
     for b in range(len(codes)):
         world = world_at(world_rows, b)
-        first = _window(world, codes[b])
+        first = ended_window(world, codes[b])
         last = first if codes[b] == WINDOW else len(world.windows) - 1
         failed = 0
         for w in range(first, last + 1):
@@ -140,30 +142,6 @@ def _score(world_rows: Any, codes: Any, rewards: Any) -> None:
         rewards[b] = max(0.0, 1.0 - failed / max(world.windows[first].arrived, 1))
 
 
-def _observe(world_rows: Any, codes: Any, scale: Any, observations: Any) -> None:
-    for b in range(len(codes)):
-        world, out = world_at(world_rows, b), observations[b]
-        w = _window(world, codes[b])
-        if w < 0:
-            out[:] = 0.0
-            continue
-        window = world.windows[w]
-        out[0] = min(window.arrived * scale[0], LIMIT)
-        out[1] = min(window.delivered * scale[1], LIMIT)
-        out[2] = min(window.clients * scale[2], LIMIT)
-        for n in range(world.dispatched.shape[1]):
-            out[3 + n] = min(world.dispatched[w, n] * scale[3 + n], LIMIT)
-
-
-@inlined
-def _window(world: Any, code: int) -> int:
-    """The window that has just ended: -1 at the start, at the end the last that has arrivals."""
-    window = world.clock[0].window
-    return window - 1 if code != DONE else min(window, len(world.windows) - 2)
-
-
 @cache
-def _compiled() -> tuple[Any, Any]:
-    return typed_kernel(_score, ROWS_OF_WORDS, WORDS, FLOATS), typed_kernel(
-        _observe, ROWS_OF_WORDS, WORDS, FLOATS, OBSERVATIONS
-    )
+def _compiled_score() -> Any:
+    return typed_kernel(_score, ROWS_OF_WORDS, WORDS, FLOATS)

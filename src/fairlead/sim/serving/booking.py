@@ -74,7 +74,7 @@ def refresh_shared(plan: Any, world: Any, station_id: int) -> None:
     for kind in range(kinds):
         d = plan.node_deployments[first + kind]
         deployment, candidate = plan.deployments[d], world.candidates[d]
-        candidate.in_flight = here
+        candidate.in_flight = candidate.node_in_flight = here
         if not plan.rules[0].bind_streams:
             candidate.load = work_s
         candidate.free_mb = station.free_mb - used_mb
@@ -125,7 +125,12 @@ def book(plan: Any, world: Any, d: int, change: int) -> None:
     deployment = plan.deployments[d]
     station = plan.stations[deployment.station]
     if station.deployment >= 0:
-        world.candidates[d].in_flight += change
+        candidate = world.candidates[d]
+        candidate.in_flight += change
+        if world.filled[deployment.model].crowded:
+            world.nodes[deployment.node].in_flight += change
+        else:
+            candidate.node_in_flight = candidate.in_flight
         refresh_queue(plan, world, d)
     else:
         world.counts[PROMISED, station.first + deployment.kind] += change
@@ -188,6 +193,15 @@ def fill_processing(plan: Any, world: Any, model: int, size_kb: float) -> None:
         if not plan.rules[0].bind_streams and plan.stations[deployment.station].deployment >= 0:
             candidate.load = candidate.in_flight / candidate.service_rate
     world.filled[model].size_kb = size_kb
+
+
+@kernel
+def fill_nodes(plan: Any, world: Any, model: int) -> None:
+    """Fill in what is in flight on crowded nodes: cheaper than to tell all queues of a node about each request."""
+    for d in range(plan.models[model].first, plan.models[model].last):
+        deployment = plan.deployments[d]
+        if plan.stations[deployment.station].deployment >= 0:
+            world.candidates[d].node_in_flight = world.nodes[deployment.node].in_flight
 
 
 @inlined

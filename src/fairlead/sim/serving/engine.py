@@ -15,7 +15,7 @@ from fairlead.domain.outcomes import Outcome, Reason
 from fairlead.policies.feasibility import any_feasible, nominal_misses, overbooked, rejection_reason
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import POLICY, uniform
-from fairlead.sim.serving.booking import bind, book, fill, unbind
+from fairlead.sim.serving.booking import bind, book, fill, fill_nodes, unbind
 from fairlead.sim.serving.calendar import pop, push
 from fairlead.sim.serving.delivery import delay_ms
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, WINDOW
@@ -74,6 +74,8 @@ def _exclude(plan: Any, world: Any, request: Any, first: int, last: int) -> bool
     """Fill in the candidates and their reason bits. True when something is feasible."""
     fill(plan, world, request.model, request.site, request.size_kb)
     filled = world.filled[request.model]
+    if filled.crowded:
+        fill_nodes(plan, world, request.model)
     if not filled.excluded or filled.source != request.source:
         filled.feasible = _set_excluded(plan, world, request, first, last)
         filled.source = request.source

@@ -128,7 +128,9 @@ STATION_STATE: Final = np.dtype(
     align=True,
 )
 
-NODE_STATE: Final = np.dtype([("busy_ms", np.float64), ("energy_mj", np.float64)], align=True)
+NODE_STATE: Final = np.dtype(
+    [("busy_ms", np.float64), ("energy_mj", np.float64), ("in_flight", np.float64)], align=True
+)
 
 EVENT: Final = np.dtype([("at_ms", np.float64), ("job", np.uint32)], align=True)
 
@@ -140,6 +142,7 @@ FILLED: Final = np.dtype(
         ("source", np.int64),
         ("excluded", np.bool_),  # the exclusions are those of row and source, and no bit has changed since
         ("feasible", np.bool_),  # some candidate has none
+        ("crowded", np.bool_),  # some candidate is one of several queues on its node
     ],
     align=True,
 )

@@ -147,23 +147,6 @@ def _policy_at(typing_context: Any, words: Any, i: Any) -> Any:
     return function_type(words, types.int64), generate
 
 
-def _floats_of(typing_context: Any, records: Any) -> Any:
-    """Records (n,) of whole eight-byte words as float64 (n * words,), without a copy."""
-    flat_type = types.Array(types.float64, 1, "C")
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = make_array(signature.args[0])(context, builder, arguments[0])
-        words = context.get_constant(types.intp, signature.args[0].dtype.size // 8)
-        word = context.get_constant(types.intp, 8)
-        data = builder.bitcast(array.data, ir.DoubleType().as_pointer())
-        length = builder.mul(builder.extract_value(array.shape, 0), words)
-        flat = make_array(flat_type)(context, builder)
-        populate_array(flat, data=data, shape=[length], strides=[word], itemsize=word, meminfo=None)
-        return flat._getvalue()
-
-    return flat_type(records), generate
-
-
 def _prefetch(typing_context: Any, array: Any, i: Any) -> Any:
     """Ask for item `i` to be brought near; harmless when there is no such item."""
 
@@ -182,7 +165,6 @@ def _prefetch(typing_context: Any, array: Any, i: Any) -> Any:
 plan_at: Any = intrinsic(_plan_at)
 world_at: Any = intrinsic(_world_at)
 policy_at: Any = intrinsic(_policy_at)
-floats_of: Any = intrinsic(_floats_of)
 prefetch: Any = intrinsic(_prefetch)
 _write_function: Any = intrinsic(_store_function)
 

@@ -124,6 +124,10 @@ def _start(plan_row: Any, world_row: Any, requests: int, seed: int) -> None:
     for model in range(len(plan.models)):
         fill_processing(plan, world, model, 1.0)
         world.filled[model].row, world.filled[model].size_kb = -1, np.nan
+        for d in range(plan.models[model].first, plan.models[model].last):
+            station = plan.stations[plan.deployments[d].station]
+            several = plan.node_first[station.node + 1] - plan.node_first[station.node] > 1
+            world.filled[model].crowded |= station.deployment >= 0 and several
     for station_id in range(len(plan.stations)):
         station = plan.stations[station_id]
         if station.deployment >= 0:
