@@ -24,16 +24,16 @@ pytest.importorskip("sb3_contrib")
 
 import onnxruntime
 import torch
-from fairlead.policies.observe import dispatch_features, observe_dispatch, slot_scales
 
 from fairlead.cli.main import main
 from fairlead.learn.aset import SEVEN, Aset, AsetSettings
-from fairlead.learn.ecsrl import Actor, DispatchView, Ecsrl, EcsrlSettings, WeightedEnv
-from fairlead.learn.environments import VALIDATION_SEED, Place, PlacesEnv
+from fairlead.learn.ecsrl import Actor, DispatchGroups, DispatchView, Ecsrl, EcsrlSettings, ascend
+from fairlead.learn.environments import VALIDATION_SEED, PartsEnv, Place
 from fairlead.learn.learner import Learner
 from fairlead.learn.seen import Seen
 from fairlead.learn.validation import Stopped, Validation, _play
 from fairlead.measure.statistics import Estimate, paired_difference
+from fairlead.policies.observe import dispatch_features, observe_dispatch, slot_scales
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym.worlds import workload_seed, worlds_of
 
@@ -251,7 +251,7 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
         (["aset", "--scenario", "full-edge", "--out", "o", "--actions", "closest"], "at least two policies"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gama=1"], "did you mean 'gamma'?"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=x"], "expected gamma=VALUE, such as"),
-        (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "group=1"], "group=1: a group has a world that"),
+        (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "group=1"], "group=1: one world of a"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--window-ms", "0"], "window_ms"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--energy-weight", "1:0"], "--energy-weight 1:0: expected a"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--objective", "constraint"], "says what is to be low"),
@@ -299,34 +299,43 @@ def test_settings_are_listed_and_can_be_given_back(tmp_path: Path, capsys: pytes
 # ---- what agents learn in
 
 
-def environment(learner: Learner) -> PlacesEnv:
-    return learner.environment([1] * len(learner.places))
-
-
-def test_who_plays_the_best_rule_gains_nothing_on_it() -> None:
+def test_who_plays_the_same_rule_gains_nothing_on_it() -> None:
     settings = AsetSettings(groups=2, group=3)
-    env = environment(Aset([place("aset-testbed", "duration_s=20")], SEVEN, settings, 0))
+    env = Aset([place("aset-testbed", "duration_s=20")], SEVEN, settings, 0).environment(best_rule=1)
     seen = env.reset()
     assert seen.shape == (4, 8)
-    for _ in range(30):  # into the second episode
-        seen, rewards, _, _ = env.step(np.full(4, 1))
+    ends = np.zeros(4)
+    for _ in range(45):
+        seen, rewards, ended, _ = env.step(np.full(4, 1))
+        ends += ended
         assert (rewards == 0.0).all()
         assert (seen[0] == seen[1]).all()  # one group
         assert (seen[2] == seen[3]).all()
+    assert ends.tolist() == [2, 2, 2, 2]
     assert (seen[0] != seen[2]).any()
     _, rewards, _, _ = env.step(np.array([1, 3, 1, 3]))
     assert (rewards[[0, 2]] == 0.0).all()
 
 
-def test_places_with_fewer_nodes_are_padded() -> None:
+def test_groups_start_apart_and_go_from_place_to_place() -> None:
     settings = AsetSettings(groups=2, group=2, mix=True)
-    places = [place("dc-cloud", "duration_s=5"), place("aset-testbed", "duration_s=5")]
-    env = environment(Aset(places, SEVEN, settings, 0))
+    places = [place("dc-cloud", "duration_s=6"), place("aset-testbed", "duration_s=6")]
+    env = Aset(places, SEVEN, settings, 0).environment(best_rule=1)
     env.reset()
-    seen, _, _, _ = env.step(np.zeros(2, np.int64))
-    assert seen.shape == (2, 7 + 2 * 5)
-    assert (seen[0, [10, 11, 15, 16]] == 0.0).all()  # dc-cloud has three
-    assert (seen[1, 12:] > 0.0).all()
+    ended_at: list[list[int]] = [[], []]
+    there: list[set[str]] = [set(), set()]
+    for step in range(1, 22):
+        seen, _, ended, infos = env.step(np.zeros(2, np.int64))
+        assert seen.shape == (2, 7 + 2 * 5)
+        for k in range(2):
+            if ended[k]:
+                ended_at[k].append(step)
+                last = infos[k]["terminal_observation"]
+                small = (last[[10, 11, 15, 16]] == 0.0).all()  # padded: dc-cloud has three nodes
+                assert small or (last[12:] > 0.0).all()
+                there[k].add("dc-cloud" if small else "aset-testbed")
+    assert ended_at == [[6, 12, 18], [3, 9, 15, 21]]
+    assert there == [{"dc-cloud", "aset-testbed"}] * 2
 
 
 def test_training_never_sees_workloads_of_validation_or_of_compare() -> None:
@@ -339,9 +348,9 @@ def test_training_never_sees_workloads_of_validation_or_of_compare() -> None:
         return worlds.draw(seed)
 
     learner.places = (replace(learner.places[0], worlds=replace(worlds, draw=draw)),)
-    env = environment(learner)
-    for _ in range(3):
-        env.reset()
+    env = learner.environment(0)
+    for part in env.parts * 2:
+        part.restart()
     assert len(drawn) == len(set(drawn)) == 3 * 6  # once for each group
     assert min(drawn) >= 2**31
     assert not set(drawn) & {workload_seed(VALIDATION_SEED, i) for i in range(1000)}
@@ -369,46 +378,46 @@ def test_dispatchers_learn_from_what_they_are_shown_when_they_run() -> None:
 def test_rejection_is_the_last_action_whatever_the_padding() -> None:
     learner = learner_of("ecsrl")
     assert isinstance(learner, Ecsrl)
-    view = DispatchView(learner.make(learner.places[0].worlds, 2).batch, slots=9)  # type: ignore[arg-type]
+    view = DispatchView(learner.make(learner.places[0].worlds, 2).dispatch, slots=9)
     view.batch.reset(1)
     view.batch.step(view.actions(np.array([9, 0])))
     assert [int(w.clock[0]["rejected"]) for w in view.batch.handle.worlds] == [1, 0]
-    assert not view.batch.invalid.any()  # type: ignore[attr-defined]
+    assert not view.dispatch.invalid.any()
 
 
-def weighted(**settings: Any) -> WeightedEnv:
+def dispatching(**settings: Any) -> tuple[PartsEnv, EcsrlSettings]:
     small = EcsrlSettings(worlds=8, group=4, **settings)
-    env = environment(Ecsrl([place("ecsrl", "duration_s=2")], small, 0))
-    assert isinstance(env, WeightedEnv)
-    env.reset()
-    return env
+    return Ecsrl([place("ecsrl", "duration_s=2")], small, 0).environment(0), small
 
 
 def test_groups_share_weights_and_are_paid_against_each_other() -> None:
-    env = weighted(energy_weights=(0.0, 1.0), degradation_weights=(2.0, 3.0))
+    env, _ = dispatching(energy_weights=(0.0, 1.0), degradation_weights=(2.0, 3.0))
     draw, weights = np.random.default_rng(0), set()
-    for _ in range(150):  # over several episodes
+    for _ in range(150):
         masks = env.action_masks()
         seen, rewards, _, _ = env.step((masks * draw.random(masks.shape)).argmax(axis=1))
         np.testing.assert_allclose(rewards.reshape(2, 4).sum(axis=1), 0.0, atol=1e-5)
-        weights |= set(map(tuple, seen[:, -2:].tolist()))
+        for group in seen[:, -2:].reshape(2, 4, 2):
+            assert (group == group[0]).all()
+            weights.add(tuple(group[0].tolist()))
     energy, degradation = np.array(sorted(weights)).T
-    assert len(weights) >= 4
+    assert len(weights) >= 4  # so there was more than one episode
     assert 0.0 <= energy.min() < energy.max() <= 1.0
     assert 2.0 <= degradation.min() < degradation.max() <= 3.0
 
 
 def test_the_multiplier_rises_while_the_target_is_missed_and_falls_while_it_is_exceeded() -> None:
-    env = weighted(objective="constraint", energy_weights=(0.1, 0.1), target=0.9, multiplier_rate=2.0)
+    env, settings = dispatching(objective="constraint", energy_weights=(0.1, 0.1), target=0.9, multiplier_rate=2.0)
+    parts = [part for part in env.parts if isinstance(part, DispatchGroups)]
     for _ in range(20):
         env.step(np.full(8, 4))  # reject everything
-    env.ascend()
-    assert env.multipliers.tolist() == pytest.approx([1.0 + 2.0 * 0.9])
-    env._ended[:] = [[19, 1]]
-    env.ascend()
-    assert env.multipliers.tolist() == pytest.approx([2.8 - 2.0 * 0.05])
-    env.restore(env.state() | {"multipliers": np.array([7.0])})
-    assert env.multipliers.tolist() == [7.0]
+    assert ascend(parts, settings) == pytest.approx(1.0 + 2.0 * 0.9)
+    parts[0].ended[:] = 19, 1
+    assert ascend(parts, settings) == pytest.approx(2.8 - 2.0 * 0.05)
+    assert [part.multiplier for part in parts] == pytest.approx([2.7, 2.7])
+    again, _ = dispatching(objective="constraint", energy_weights=(0.1, 0.1))
+    again.restore(env.state())
+    assert [part.multiplier for part in again.parts if isinstance(part, DispatchGroups)] == pytest.approx([2.7, 2.7])
 
 
 def test_scores_are_the_objective() -> None:

@@ -35,18 +35,22 @@ S = TypeVar("S")
 def run_train(args: argparse.Namespace) -> int:
     """Run `fairlead train aset` or `fairlead train ecsrl`; the exit code."""
     _check(args)
-    scenarios = _scenarios(args)
+    scenarios = _scenarios(args, args.rates)
+    judged = _scenarios(args, args.validation_rates) if args.validation_rates is not None else {}
     if missing := [name for name in _NEEDS if importlib.util.find_spec(name) is None]:
         raise UserError(f"training needs {missing[0]}: pip install 'fairlead[train]' (from a checkout: '.[train]')")
     from fairlead.learn.environments import Place
     from fairlead.learn.training import Question, train
     from fairlead.sim.gym.worlds import worlds_of
 
-    places = [
-        Place(label, name, overrides, _hash(scenario), worlds_of(scenario))
-        for label, (name, overrides, scenario) in scenarios.items()
-    ]
-    learner, steps = (_aset if args.agent == "aset" else _ecsrl)(args, places)
+    places, others = (
+        [
+            Place(label, name, overrides, _hash(scenario), worlds_of(scenario))
+            for label, (name, overrides, scenario) in some.items()
+        ]
+        for some in (scenarios, judged)
+    )
+    learner, steps = (_aset if args.agent == "aset" else _ecsrl)(args, places, others)
     if args.hyper == ["list"]:
         return _list(learner)
     question = Question(learner, args.steps or steps, Path(args.out), _command(args))
@@ -65,12 +69,12 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--out: the name of a folder is missing")
 
 
-def _scenarios(args: argparse.Namespace) -> dict[str, tuple[str, tuple[str, ...], Any]]:
+def _scenarios(args: argparse.Namespace, text: str | None) -> dict[str, tuple[str, tuple[str, ...], Any]]:
     """Name, overrides and scenario of each place, by label."""
     overrides = list(args.overrides)
     if getattr(args, "window_ms", None) is not None:
         overrides.append(f"window_ms={args.window_ms:g}")
-    rates = _numbers("--rates", args.rates) if args.rates is not None else [None]
+    rates = _numbers("--rates", text) if text is not None else [None]
     found: dict[str, tuple[str, tuple[str, ...], Any]] = {}
     for name in args.scenarios:
         for rate in rates:
@@ -97,21 +101,21 @@ def _hash(scenario: Any) -> str:
     return hashlib.sha256(json.dumps(asdict(scenario)).encode()).hexdigest()[:16]
 
 
-def _aset(args: argparse.Namespace, places: list[Place]) -> tuple[Learner, int]:
+def _aset(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> tuple[Learner, int]:
     from fairlead.learn.aset import Aset, AsetSettings, actions_of
 
     settings = _tuned(AsetSettings(mix=args.mix), args.hyper)
-    return Aset(places, actions_of(args.actions), settings, args.seed), 600_000
+    return Aset(places, actions_of(args.actions), settings, args.seed, judged), 600_000
 
 
-def _ecsrl(args: argparse.Namespace, places: list[Place]) -> tuple[Learner, int]:
+def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> tuple[Learner, int]:
     from fairlead.learn.ecsrl import Ecsrl, EcsrlSettings
 
     energy, degradation = (
         _range(f"--{name}-weight", getattr(args, f"{name}_weight")) for name in ("energy", "degradation")
     )
     settings = EcsrlSettings(args.objective, energy[0], degradation[0], energy, degradation, args.target)
-    return Ecsrl(places, _tuned(settings, args.hyper), args.seed), 10_000_000
+    return Ecsrl(places, _tuned(settings, args.hyper), args.seed, judged), 10_000_000
 
 
 def _range(option: str, text: str) -> tuple[float, float]:
@@ -163,7 +167,16 @@ def _command(args: argparse.Namespace) -> str:
     """The command that trains the same again."""
     words = ["fairlead", "train", args.agent, *(w for name in args.scenarios for w in ("--scenario", name))]
     words += [w for override in args.overrides for w in ("--set", override)]
-    for option in ("rates", "actions", "window_ms", "objective", "energy_weight", "degradation_weight", "target"):
+    for option in (
+        "rates",
+        "validation_rates",
+        "actions",
+        "window_ms",
+        "objective",
+        "energy_weight",
+        "degradation_weight",
+        "target",
+    ):
         if (value := getattr(args, option, None)) is not None:
             words += [f"--{option.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else value]
     if getattr(args, "mix", False):
@@ -219,9 +232,9 @@ def _close(args: argparse.Namespace, learner: Learner, answer: Answer) -> int:
         return 130
     best = answer.points[answer.best]
     print(f"{args.out}: the agent after {best.step:,} steps; gap to the best rule of each place:")
-    for p, place in enumerate(learner.places):
+    for p, place in enumerate(learner.judged):
         print(f"  {place.label}: {learner.gap_words(best.verdict.gap_at(p))}")
-    first = learner.places[0]
+    first = learner.judged[0]
     changes = [word for change in first.overrides for word in ("--set", change)]
     example = ["fairlead", "compare", first.scenario, *changes, "--policies", f"{answer.best_rule},{args.out}"]
     print(f"try it on workloads that had no part in this: {shlex.join(example)}")

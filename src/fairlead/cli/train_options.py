@@ -19,7 +19,8 @@ and the load of each node. With several scenarios or rates, one agent learns to 
 _ASET_EXAMPLES = """\
 examples:
   fairlead train aset --scenario full-edge --out runs/mine
-  fairlead train aset --scenario full-edge --scenario dc-cloud --rates 30,50,70 --mix --out runs/both
+  fairlead train aset --scenario full-edge --scenario dc-cloud --rates 30,50,70,90 --validation-rates 40,80 --mix \\
+    --out runs/both
   fairlead train aset --scenario shifting --actions all --steps 1000000 --out runs/all --resume
   fairlead compare full-edge --policies load-balancing,runs/mine
 """
@@ -108,6 +109,11 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         help="change a field of the scenarios, as in `fairlead compare`",
     )
     parser.add_argument("--rates", metavar="R,R", help="learn at each of these rates (default: the scenario's)")
+    parser.add_argument(
+        "--validation-rates",
+        metavar="R,R",
+        help="validate at these, which it may not have learnt at (default: --rates)",
+    )
     parser.add_argument(
         "--steps", type=int, metavar="N", help="steps of all worlds together (default: for good results)"
     )

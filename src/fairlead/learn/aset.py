@@ -2,15 +2,16 @@
 
 State, actions and reward are ASET's (see fairlead.sim.gym.window). The noise of arrivals is far larger than what one
 window under another rule changes, so plain DQN stays behind the best rule. Here worlds run in groups on one workload;
-the first of a group plays the place's best rule, and the reward of the others is what they have gained on it in the
-same window. What is taken off does not depend on the agent's actions, so the best policy is the same: an
-input-dependent baseline (Mao et al., arXiv 1807.02264). Run by `training`.
+the first of a group plays a rule that is good everywhere, and the reward of the others is what they have gained on it
+in the same window. What is taken off does not depend on the agent's actions, so the best policy is the same: an
+input-dependent baseline (Mao et al., arXiv 1807.02264). Each episode of a group is in another place. Run by `training`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -18,11 +19,12 @@ from stable_baselines3 import DQN
 from torch import nn
 
 from fairlead.domain.errors import UserError
-from fairlead.learn.environments import Make, Place, PlacesEnv, View
+from fairlead.learn.environments import VALIDATION_SEED, Part, PartsEnv, Place, Stepped, View
 from fairlead.learn.learner import Learner
 from fairlead.policies.interface import find, registry
+from fairlead.policies.observe import WINDOW_VERSION
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
-from fairlead.sim.gym.worlds import Worlds
+from fairlead.sim.gym.worlds import Worlds, workload_seed
 
 SEVEN: Final = (
     "closest",
@@ -43,7 +45,7 @@ class AsetSettings:
     mix: bool = False
     """Whether it sees the deadlines and accuracies asked for, and the delays of links, beside ASET's state."""
     groups: int = 6
-    """Groups of worlds, over all places; every place has one at least."""
+    """Groups of worlds. A world takes 80 MB where 240,000 requests arrive in an episode."""
     group: int = 8
     """Worlds of a group: one plays the best rule, the others learn."""
     reward_scale: float = 10.0
@@ -78,20 +80,28 @@ class AsetSettings:
 class Aset(Learner):
     """Trains one agent for all of its places."""
 
-    kind, features, algorithm, together = "selector", "window-1", DQN, 8  # a world of 240,000 requests takes 80 MB
+    kind, features, algorithm, together = "selector", WINDOW_VERSION, DQN, 8
 
-    def __init__(self, places: Sequence[Place], actions: Sequence[str], settings: AsetSettings, seed: int) -> None:
-        windows = {float(place.worlds.plan.rules["window_ms"][0]) for place in places}
+    def __init__(
+        self,
+        places: Sequence[Place],
+        actions: Sequence[str],
+        settings: AsetSettings,
+        seed: int,
+        judged: Sequence[Place] = (),
+    ) -> None:
+        super().__init__(places, judged, tuple(actions), settings, seed)
+        everywhere = (*self.places, *self.judged)
+        windows = {float(place.worlds.plan.rules["window_ms"][0]) for place in everywhere}
         if len(windows) > 1:
             raise UserError(f"windows of {sorted(windows)} ms: an agent has one window; --window-ms sets it for all")
         if len(actions) < 2:
             raise UserError("--actions: an agent needs at least two policies to pick from")
         if settings.group < 2:
-            raise UserError("group=1: a group has a world that plays the best rule and at least one that learns")
-        super().__init__(places, tuple(actions), settings, seed)
+            raise UserError(f"group={settings.group}: one world of a group plays a rule, at least one learns")
         self.settings: AsetSettings = settings
         self.window_ms = windows.pop()
-        self.nodes = max(len(place.worlds.nodes) for place in places)
+        self.nodes = max(len(place.worlds.nodes) for place in everywhere)
 
     def make(self, worlds: Worlds, size: int) -> View:
         """Worlds of a place that show what the agent sees."""
@@ -101,12 +111,11 @@ class Aset(Learner):
         """The share of requests that succeed."""
         return figures[..., 0]
 
-    def environment(self, best_rules: Sequence[int]) -> PlacesEnv:
-        """Where it learns, beside the best rule of each place."""
-        s = self.settings
-        return GainEnv(self.places, self.make, s.groups, s.group, self.seed, best_rules, s.reward_scale)
+    def environment(self, best_rule: int) -> PartsEnv:
+        """Where it learns, beside the rule that is best over all places."""
+        return PartsEnv([GainGroup(self, best_rule, k) for k in range(self.settings.groups)])
 
-    def model(self, env: PlacesEnv) -> DQN:
+    def model(self, env: PartsEnv) -> DQN:
         """An untrained agent."""
         s = self.settings
         return DQN(
@@ -144,31 +153,72 @@ class Aset(Learner):
         }
 
 
-class GainEnv(PlacesEnv):
-    """The first world of each group plays the place's best rule, hidden; the others are paid what they gain on it."""
+class GainGroup(Part):
+    """Worlds on one workload: the first plays a rule, unseen; the others are paid what they gain on it.
 
-    def __init__(
-        self,
-        places: Sequence[Place],
-        make: Make,
-        groups: int,
-        group: int,
-        seed: int,
-        best_rules: Sequence[int],
-        scale: float,
-    ) -> None:
-        super().__init__(places, make, groups, group, seed, hidden=1)
-        self._group, self._scale = group, scale
-        self._reference = np.array(best_rules)[self.places_of]  # (rows,)
+    Each episode is in another place: the group walks through all of them in an order of its own, then again in another.
+    """
 
-    def _played(self, actions: Any) -> Any:
-        played = self._reference.copy()
-        played[self.shown] = actions
-        return played
+    def __init__(self, learner: Aset, rule: int, number: int) -> None:
+        self._learner, self._rule = learner, rule
+        self._late = number / learner.settings.groups  # groups start apart, so that they are not all at the same hour
+        self._random = np.random.default_rng([learner.seed, number])
+        self._left: list[int] = []  # places of this walk that are still to come
+        self._place = -1
+        self._view: View
 
-    def _rewards(self) -> Any:
-        rewards = self.gather("rewards").reshape(-1, self._group)
-        return ((rewards[:, 1:] - rewards[:, :1]) * self._scale).ravel()
+    def restart(self) -> None:
+        """Begin an episode in the next place."""
+        if not self._left:
+            self._left = self._random.permutation(len(self._learner.places)).tolist()
+        if (place := self._left.pop()) != self._place:
+            self._view, self._place = self._move(place), place
+        batch, seed = self._view.batch, workload_seed(int(self._random.integers(VALIDATION_SEED)), 0)
+        for b in range(batch.size):
+            batch.begin(b, seed)
+        for _ in range(int(self._late * (len(batch.handle.worlds[0].windows) - 1))):
+            self._play(self._rule)
+        self._late = 0.0
+        batch.observe()
+
+    def _move(self, place: int) -> View:
+        if self._place >= 0:
+            del self._view  # before there is another: worlds are large
+        worlds = self._learner.places[place].worlds
+        once = replace(worlds, draw=lru_cache(maxsize=1)(worlds.draw))  # for all worlds of the group
+        return self._learner.make(once, self._learner.settings.group)
+
+    def step(self, actions: Any) -> Stepped:
+        """All worlds of a group end at the same time, since all episodes of a place have the same windows."""
+        batch = self._view.batch
+        ended = self._play(np.concatenate([[self._rule], actions]))
+        gains = (batch.rewards[1:] - batch.rewards[0]) * self._learner.settings.reward_scale
+        batch.observe()
+        final = batch.observations[1:].copy()
+        success = np.array([batch.success(b) for b in range(1, batch.size)]) if ended else np.zeros(len(gains))
+        if ended:
+            self.restart()
+        return Stepped(gains, np.full(len(gains), ended), final, success)
+
+    def _play(self, actions: Any) -> bool:
+        self._view.batch.actions[:] = actions
+        return self._view.batch.play() > 0
+
+    def observations(self) -> Any:
+        """Of those that learn."""
+        return self._view.observations()[1:].copy()
+
+    def masks(self) -> Any:
+        """Everything is always possible."""
+        return self._view.masks()[1:]
+
+    def state(self) -> Any:
+        """The generator, and the rest of the walk."""
+        return self._random.bit_generator.state, list(self._left)
+
+    def restore(self, state: Any) -> None:
+        """Go on where `state` was taken."""
+        self._random.bit_generator.state, self._left = state[0], list(state[1])
 
 
 def actions_of(text: str) -> tuple[str, ...]:

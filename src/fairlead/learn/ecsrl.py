@@ -16,7 +16,8 @@ off, so that the noise of arrivals cancels (Mao et al., arXiv 1807.02264). Run b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -26,11 +27,11 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from torch import nn
 
 from fairlead.domain.errors import UserError
-from fairlead.learn.environments import Place, PlacesEnv, View
+from fairlead.learn.environments import THREADS, VALIDATION_SEED, Part, PartsEnv, Place, Stepped, View
 from fairlead.learn.learner import Learner
 from fairlead.measure.statistics import Estimate
 from fairlead.policies.interface import registry
-from fairlead.policies.observe import CANDIDATE_UNITS, REQUEST_UNITS, SLOT, dispatch_features
+from fairlead.policies.observe import CANDIDATE_UNITS, DISPATCH_VERSION, REQUEST_UNITS, SLOT, dispatch_features
 from fairlead.sim.gym.dispatch import DispatchBatch
 from fairlead.sim.gym.worlds import Worlds
 
@@ -87,9 +88,11 @@ class EcsrlSettings:
 class Ecsrl(Learner):
     """Trains one agent for all of its places."""
 
-    kind, features, algorithm, together = "dispatcher", "dispatch-1", MaskablePPO, 32
+    kind, features, algorithm, together = "dispatcher", DISPATCH_VERSION, MaskablePPO, 32
 
-    def __init__(self, places: Sequence[Place], settings: EcsrlSettings, seed: int) -> None:
+    def __init__(
+        self, places: Sequence[Place], settings: EcsrlSettings, seed: int, judged: Sequence[Place] = ()
+    ) -> None:
         if settings.objective == "constraint" and not max(*settings.energy_weights, *settings.degradation_weights):
             raise UserError("--objective constraint: --energy-weight or --degradation-weight says what is to be low")
         if not 0.0 < settings.target <= 1.0:
@@ -97,9 +100,9 @@ class Ecsrl(Learner):
         if settings.group < 2:
             raise UserError(f"group={settings.group}: at least two worlds are compared on a workload")
         rules = tuple(p.name for p in registry()[0].values() if p.kind == "compiled" and p.package == "fairlead")
-        super().__init__(places, rules, settings, seed)
+        super().__init__(places, judged, rules, settings, seed)
         self.settings: EcsrlSettings = settings
-        self.slots = max(_slots(place.worlds) for place in places)
+        self.slots = max(_slots(place.worlds) for place in (*self.places, *self.judged))
 
     def make(self, worlds: Worlds, size: int) -> DispatchView:
         """Worlds of a place that show what the agent sees."""
@@ -130,11 +133,14 @@ class Ecsrl(Learner):
         plain = self.settings.objective == "weighted" and not self.preferences(1).any()
         return words if plain else words.replace("points", "points of the objective")
 
-    def environment(self, best_rules: Sequence[int]) -> PlacesEnv:
-        """Where it learns."""
-        return WeightedEnv(self.places, self.make, self.settings, self.seed)
+    def environment(self, best_rule: int) -> PartsEnv:
+        """Where it learns: some groups in each place, which make a part for each thread at least."""
+        groups = range(max(1, self.settings.worlds // self.settings.group // len(self.places)))
+        parts = min(len(groups), -(-THREADS // len(self.places)))
+        shares = [groups[i::parts] for i in range(parts)]
+        return PartsEnv([DispatchGroups(self, p, share) for p in range(len(self.places)) for share in shares])
 
-    def model(self, env: PlacesEnv) -> MaskablePPO:
+    def model(self, env: PartsEnv) -> MaskablePPO:
         """An untrained agent."""
         s = self.settings
         first, last = s.learning_rate, s.learning_rate_last
@@ -158,13 +164,11 @@ class Ecsrl(Learner):
         """From observations to the scores of slots and of rejection."""
         return model.policy.action_net
 
-    def rolled_out(self, model: Any, env: PlacesEnv) -> None:
+    def rolled_out(self, model: Any, env: PartsEnv) -> None:
         """Dual ascent: make failures dearer where too many requests failed."""
-        assert isinstance(env, WeightedEnv)
-        if self.settings.objective == "constraint":
-            env.ascend()
-            for place, multiplier in zip(self.places, env.multipliers, strict=True):
-                model.logger.record(f"train/multiplier {place.label}", float(multiplier))
+        for p, place in enumerate(self.places if self.settings.objective == "constraint" else ()):
+            parts = [part for part in env.parts if isinstance(part, DispatchGroups) and part.place == p]
+            model.logger.record(f"train/multiplier {place.label}", ascend(parts, self.settings))
 
     def manifest(self) -> dict[str, Any]:
         """What only dispatchers have."""
@@ -184,6 +188,7 @@ class DispatchView(View):
 
     def __init__(self, batch: DispatchBatch, slots: int) -> None:
         super().__init__(batch)
+        self.dispatch = batch
         self.preference = np.zeros((batch.size, 2), np.float32)  # (B, 2) energy_weight, degradation_weight
         self._slots, self._there = slots, _slots(batch.worlds)
         self._head = len(REQUEST_UNITS) + len(batch.worlds.models) + len(batch.worlds.sla_classes)
@@ -191,11 +196,7 @@ class DispatchView(View):
 
     def observations(self) -> Any:
         """A copy."""
-        return self._shown(self.batch.observations)
-
-    def final_observations(self) -> Any:
-        """A copy."""
-        return self._shown(self.batch.final_observations)
+        return self.shown(self.batch.observations)
 
     def masks(self) -> Any:
         """A copy; the last action rejects."""
@@ -208,7 +209,8 @@ class DispatchView(View):
         """Rejection is the last action of the batch too, which may have fewer."""
         return np.minimum(actions, self._there)
 
-    def _shown(self, seen: Any) -> Any:
+    def shown(self, seen: Any) -> Any:
+        """What the agent sees of the batch's observations (B, F)."""
         n, head = len(REQUEST_UNITS), self._head
         shown = np.zeros((self.batch.size, self._width), np.float32)
         shown[:, :n] = seen[:, :n]
@@ -217,55 +219,81 @@ class DispatchView(View):
         return shown
 
 
-class WeightedEnv(PlacesEnv):
-    """Rewards by weights of each group's own, or by multipliers of each place's own, less the mean of the others."""
+class DispatchGroups(Part):
+    """Groups of worlds of one place. A group has one workload and one pair of weights; rewards are against its mean."""
 
-    def __init__(self, places: Sequence[Place], make: Any, settings: EcsrlSettings, seed: int) -> None:
-        super().__init__(places, make, settings.worlds // settings.group, settings.group, seed)
-        self._settings = settings
-        self._random = np.random.default_rng([seed, 1])
-        self._preference = np.zeros((len(self.places_of), 2), np.float32)  # (rows, 2)
-        self.multipliers = np.full(len(places), settings.multiplier_first)
-        self._ended = np.zeros((len(places), 2))  # successes and failures since the last `ascend`
+    def __init__(self, learner: Ecsrl, place: int, groups: Sequence[int]) -> None:
+        self._settings, self.place = learner.settings, place
+        self._random = np.random.default_rng([learner.seed, place, groups[0]])
+        worlds = learner.places[place].worlds
+        once = replace(worlds, draw=lru_cache(maxsize=len(groups))(worlds.draw))  # for all worlds of a group
+        self._group = learner.settings.group
+        self._view = learner.make(once, len(groups) * self._group)
+        self._batch: DispatchBatch = self._view.dispatch
+        seeds = self._random.integers(VALIDATION_SEED, size=len(groups))
+        self._batch.seed(np.repeat(seeds, self._group).tolist())
+        self.multiplier = learner.settings.multiplier_first
+        self.ended = np.zeros(2)  # successes and failures since someone emptied it
+
+    def restart(self) -> None:
+        """Begin the next episode in all worlds."""
+        self._batch.reset(None)
+        self._draw_weights(np.ones(self._batch.size, np.bool_))
+
+    def step(self, actions: Any) -> Stepped:
+        """Worlds of a group that rejected more have fewer decisions and end apart; they meet again in the mean."""
+        batch, view = self._batch, self._view
+        batch.step(view.actions(actions))
+        ended = batch.terminated.copy()
+        final = view.shown(batch.final_observations) if ended.any() else None
+        stepped = Stepped(self._rewards(), ended, final, batch.final_success)
+        if ended.any():
+            self._draw_weights(ended)
+        return stepped
 
     def _rewards(self) -> Any:
-        s, parts = self._settings, self.gather("components")
-        failures = self.gather("failures")
-        costs = (parts[:, 1:] * self._preference).sum(axis=1)
-        if s.objective == "weighted":
+        components, failures = self._batch.components, self._batch.failures
+        costs = (components[:, 1:] * self._view.preference).sum(axis=1)
+        if self._settings.objective == "weighted":
             rewards = -failures - costs
         else:
-            np.add.at(self._ended, self.places_of, np.stack([parts[:, 0], failures], axis=1))
-            multiplier = self.multipliers[self.places_of]
-            rewards = -(costs + multiplier * failures) / (1.0 + multiplier)
-        grouped = rewards.reshape(-1, s.group)
-        return ((grouped - grouped.mean(axis=1, keepdims=True)) * (s.group / (s.group - 1))).ravel()
+            self.ended += components[:, 0].sum(), failures.sum()
+            rewards = -(costs + self.multiplier * failures) / (1.0 + self.multiplier)
+        grouped = rewards.reshape(-1, self._group)
+        return ((grouped - grouped.mean(axis=1, keepdims=True)) * (self._group / (self._group - 1))).ravel()
 
-    def _begun(self, rows: Any) -> None:
-        """A group's worlds have the same weights; they are drawn when its first world begins an episode."""
-        s, first = self._settings, np.arange(len(rows)) % self._settings.group == 0
-        (a, b), (c, d) = s.energy_weights, s.degradation_weights
-        for row in np.flatnonzero(rows & first):
-            self._preference[row : row + s.group] = self._random.uniform((a, c), (b, d))
-        for view, part in zip(self.views, self.rows, strict=True):
-            assert isinstance(view, DispatchView)
-            view.preference[:] = self._preference[part]
+    def _draw_weights(self, begun: Any) -> None:
+        """For the groups whose first world has begun an episode."""
+        (a, b), (c, d) = self._settings.energy_weights, self._settings.degradation_weights
+        for row in np.flatnonzero(begun.reshape(-1, self._group)[:, 0]) * self._group:
+            self._view.preference[row : row + self._group] = self._random.uniform((a, c), (b, d))
 
-    def ascend(self) -> None:
-        """Move the multipliers by how far the shares of successes are from the target."""
-        s, (successes, failures) = self._settings, self._ended.T
-        missing = np.where(successes + failures > 0, s.target - successes / np.maximum(successes + failures, 1), 0.0)
-        self.multipliers = np.clip(self.multipliers + s.multiplier_rate * missing, 0.0, s.multiplier_most)
-        self._ended[:] = 0.0
+    def observations(self) -> Any:
+        """Of all worlds."""
+        return self._view.observations()
 
-    def state(self) -> dict[str, Any]:
-        """Also the multipliers, and the generator of weights."""
-        return super().state() | {"multipliers": self.multipliers, "random": self._random.bit_generator.state}
+    def masks(self) -> Any:
+        """Of all worlds."""
+        return self._view.masks()
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def state(self) -> Any:
+        """Which episodes are next, the generator of weights, and the multiplier."""
+        return self._batch.episodes.copy(), self._random.bit_generator.state, self.multiplier
+
+    def restore(self, state: Any) -> None:
         """Go on where `state` was taken."""
-        super().restore(state)
-        self.multipliers, self._random.bit_generator.state = state["multipliers"], state["random"]
+        self._batch.episodes[:], self._random.bit_generator.state, self.multiplier = state
+
+
+def ascend(parts: Sequence[DispatchGroups], settings: EcsrlSettings) -> float:
+    """Move the multiplier of a place's parts by how far its share of successes is from the target. Returns it."""
+    successes, failures = np.sum([part.ended for part in parts], axis=0)
+    missing = settings.target - successes / (successes + failures) if successes + failures else 0.0
+    multiplier = min(max(parts[0].multiplier + settings.multiplier_rate * missing, 0.0), settings.multiplier_most)
+    for part in parts:
+        part.multiplier = multiplier
+        part.ended[:] = 0.0
+    return multiplier
 
 
 # ---- the network

@@ -1,17 +1,17 @@
-"""Our batches of worlds as the vector environments that Stable-Baselines3 learns in: several places, side by side.
+"""Our batches of worlds as the vector environment that Stable-Baselines3 learns in.
 
-A place is a scenario at one rate. Its batches are stepped in threads, since the engine holds no Python lock. The files
-of the agents make their environments of `PlacesEnv`; nothing here knows an algorithm.
+It is made of parts, some worlds each, which are stepped in threads, since the engine holds no Python lock. The files of
+the agents say what a part is and what it pays; `validation` uses the views alone. Nothing here knows an algorithm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -22,13 +22,13 @@ from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.worlds import SEEDS, Worlds
 
 THREADS: Final = 2
-#: Environments with this seed draw the workloads of validation: none that is trained in has it.
+#: Environments with this seed draw the workloads of validation: none that is trained in has it, nor a higher one.
 VALIDATION_SEED: Final = SEEDS - 1
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where to learn: a scenario with what was changed in it."""
+    """Where to learn: a scenario with what was changed in it, such as its rate."""
 
     label: str  # unique in a training: the scenario's name, and its rate where there are several
     scenario: str
@@ -47,10 +47,6 @@ class View:
         """What is seen now, (B, F); not to be written to."""
         return self.batch.observations
 
-    def final_observations(self) -> Any:
-        """What was seen at the end of the episode that ended last in each world, (B, F)."""
-        return self.batch.final_observations
-
     def masks(self) -> Any:
         """1 where an action is possible, (B, A)."""
         return self.batch.masks
@@ -60,48 +56,64 @@ class View:
         return actions
 
 
-Make = Callable[[Worlds, int], View]  # worlds of a place, and how many
+class Stepped(NamedTuple):
+    """What a step of a part has brought, for each of its n rows."""
+
+    rewards: Any  # (n,)
+    ended: Any  # (n,) whether an episode has
+    final: Any  # (n, F) what was seen at its end; of no meaning elsewhere
+    success: Any  # (n,) of that episode
 
 
-def training_seed(*numbers: int) -> int:
-    """The seed of an environment, made of the training's, the place's and the group's number."""
-    return int(np.random.SeedSequence(numbers).generate_state(1)[0]) % VALIDATION_SEED
+class Part(ABC):
+    """Some worlds: rows of the environment. It begins new episodes by itself; one thread at a time uses it."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Begin new episodes in all worlds."""
+
+    @abstractmethod
+    def step(self, actions: Any) -> Stepped:
+        """Take an action in each row."""
+
+    @abstractmethod
+    def observations(self) -> Any:
+        """(n, F)."""
+
+    @abstractmethod
+    def masks(self) -> Any:
+        """(n, A), 1 where an action is possible."""
+
+    @abstractmethod
+    def state(self) -> Any:
+        """What decides which episodes are next, for a checkpoint. Episodes under way are not in it."""
+
+    @abstractmethod
+    def restore(self, state: Any) -> None:
+        """Go on where `state` was taken, with new episodes."""
 
 
-class PlacesEnv(VecEnv):
-    """Rows are worlds, place by place; every `group` rows in succession see the same workloads.
-
-    Stable-Baselines3 is shown all rows but the first `hidden` of each group: these are played by `_played`.
-    """
+class PartsEnv(VecEnv):
+    """The rows of all parts, one after the other."""
 
     render_mode = None  # Stable-Baselines3 asks for it
 
-    def __init__(
-        self, places: Sequence[Place], make: Make, groups: int, group: int, seed: int, hidden: int = 0
-    ) -> None:
-        self.views: list[View] = []
-        per_place = max(1, groups // len(places))
-        parts = min(per_place, -(-THREADS // len(places)))  # of a place, so that each thread has some
-        for p, place in enumerate(places):
-            worlds = replace(place.worlds, draw=lru_cache(maxsize=per_place)(place.worlds.draw))  # once for a group
-            for some in np.array_split(np.arange(per_place), parts):
-                view = make(worlds, len(some) * group)
-                view.batch.seed(np.repeat([training_seed(seed, p, int(g)) for g in some], group).tolist())
-                self.views.append(view)
-        ends = np.cumsum([0, *(view.batch.size for view in self.views)])
-        self.rows = [slice(int(a), int(b)) for a, b in pairwise(ends)]
-        self.places_of = np.repeat(np.arange(len(places)), per_place * group)  # (rows,)
-        self.shown = np.flatnonzero(np.arange(ends[-1]) % group >= hidden)
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = list(parts)
         self.finished: list[float] = []  # success of episodes that have ended since someone emptied it
         self._threads = ThreadPoolExecutor(THREADS)
         self._actions: Any = None
-        features, actions = self.views[0].observations().shape[1], self.views[0].masks().shape[1]
-        super().__init__(len(self.shown), spaces.Box(0.0, LIMIT, (features,), np.float32), spaces.Discrete(actions))
+        self._each(lambda part: part.restart())
+        ends = np.cumsum([0, *(len(part.observations()) for part in parts)])
+        self._rows = [slice(int(a), int(b)) for a, b in pairwise(ends)]
+        features, actions = parts[0].observations().shape[1], parts[0].masks().shape[1]
+        super().__init__(int(ends[-1]), spaces.Box(0.0, LIMIT, (features,), np.float32), spaces.Discrete(actions))
+
+    def _each(self, call: Any, *arguments: Any) -> list[Any]:
+        return list(self._threads.map(call, self.parts, *arguments))
 
     def reset(self) -> Any:
-        """Begin an episode in every world: its next."""
-        list(self._threads.map(lambda view: view.batch.reset(None), self.views))
-        self._begun(np.ones(len(self.places_of), np.bool_))
+        """What is seen at the start; episodes were begun when the parts were made or restored."""
         return self._observations()
 
     def step_async(self, actions: Any) -> None:
@@ -110,54 +122,31 @@ class PlacesEnv(VecEnv):
 
     def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
         """Step every world."""
-        played = self._played(self._actions)
-
-        def step(i: int) -> None:
-            view = self.views[i]
-            view.batch.step(view.actions(played[self.rows[i]]))
-
-        list(self._threads.map(step, range(len(self.views))))
-        ended = self.gather("terminated")
+        stepped = self._each(lambda part, rows: part.step(self._actions[rows]), self._rows)
+        rewards, ended = (np.concatenate([getattr(s, name) for s in stepped]) for name in ("rewards", "ended"))
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        rewards = self._rewards().astype(np.float32)
-        if ended.any():
-            final = np.concatenate([view.final_observations() for view in self.views])
-            for k in np.flatnonzero(ended[self.shown]):
-                infos[k]["terminal_observation"] = final[self.shown[k]]
-            self.finished += self.gather("final_success")[self.shown][ended[self.shown]].tolist()
-            self._begun(ended)
-        return self._observations(), rewards, ended[self.shown], infos
-
-    def action_masks(self) -> Any:
-        """Which actions are possible, bool (shown, A): sb3-contrib asks for it by this name."""
-        return np.concatenate([view.masks() for view in self.views])[self.shown] != 0
-
-    def gather(self, name: str) -> Any:
-        """A buffer of all batches as one array over all rows: a copy."""
-        return np.concatenate([getattr(view.batch, name) for view in self.views])
+        for s, rows in zip(stepped, self._rows, strict=True):
+            for k in np.flatnonzero(s.ended):
+                infos[rows.start + k]["terminal_observation"] = s.final[k]
+                self.finished.append(float(s.success[k]))
+        return self._observations(), rewards.astype(np.float32), ended, infos
 
     def _observations(self) -> Any:
-        return np.concatenate([view.observations() for view in self.views])[self.shown]
+        return np.concatenate([part.observations() for part in self.parts])
 
-    def _played(self, actions: Any) -> Any:
-        """What every row does, given the actions of those that are shown."""
-        return actions
+    def action_masks(self) -> Any:
+        """Which actions are possible, bool (rows, A): sb3-contrib asks for it by this name."""
+        return np.concatenate([part.masks() for part in self.parts]) != 0
 
-    def _rewards(self) -> Any:
-        """Of the rows that are shown."""
-        return self.gather("rewards")[self.shown]
+    def state(self) -> list[Any]:
+        """For a checkpoint."""
+        return [part.state() for part in self.parts]
 
-    def _begun(self, rows: Any) -> None:
-        """These rows (a mask) are at the start of an episode."""
-
-    def state(self) -> dict[str, Any]:
-        """What resuming needs: how many episodes each world has begun, since it goes on with the next ones."""
-        return {"episodes": [view.batch.episodes.copy() for view in self.views]}
-
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: list[Any]) -> None:
         """Go on where `state` was taken."""
-        for view, episodes in zip(self.views, state["episodes"], strict=True):
-            view.batch.episodes[:] = episodes
+        for part, of_part in zip(self.parts, state, strict=True):
+            part.restore(of_part)
+        self._each(lambda part: part.restart())
 
     def close(self) -> None:
         """End the threads."""

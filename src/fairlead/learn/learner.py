@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from fairlead.learn.environments import Place, PlacesEnv, View
+from fairlead.learn.environments import PartsEnv, Place, View
 from fairlead.measure.statistics import Estimate
 from fairlead.sim.gym.worlds import Worlds
 
@@ -24,8 +24,12 @@ class Learner(ABC):
     algorithm: ClassVar[Any]  # of Stable-Baselines3
     together: ClassVar[int]  # workloads that validation plays at once, by the memory that they take
 
-    def __init__(self, places: Sequence[Place], rules: tuple[str, ...], settings: Any, seed: int) -> None:
-        self.places, self.rules, self.settings, self.seed = tuple(places), rules, settings, seed
+    def __init__(
+        self, places: Sequence[Place], judged: Sequence[Place], rules: tuple[str, ...], settings: Any, seed: int
+    ) -> None:
+        self.places = tuple(places)
+        self.judged = tuple(judged) or self.places  # where it is validated
+        self.rules, self.settings, self.seed = rules, settings, seed
 
     @abstractmethod
     def make(self, worlds: Worlds, size: int) -> View:
@@ -34,7 +38,7 @@ class Learner(ABC):
     def begin(self, view: View, workloads: Sequence[int]) -> None:  # noqa: B027  most have nothing to do
         """Validation is about to play these of its workloads there."""
 
-    def rolled_out(self, model: Any, env: PlacesEnv) -> None:  # noqa: B027
+    def rolled_out(self, model: Any, env: PartsEnv) -> None:  # noqa: B027
         """A roll-out is over, and is about to be learnt from."""
 
     @abstractmethod
@@ -42,11 +46,11 @@ class Learner(ABC):
         """What is to be high, of figures (..., workloads, 3): successes, joules and degradation a request."""
 
     @abstractmethod
-    def environment(self, best_rules: Sequence[int]) -> PlacesEnv:
-        """Where it learns; `best_rules` are those of each place."""
+    def environment(self, best_rule: int) -> PartsEnv:
+        """Where it learns; `best_rule` is the best of `rules` over all places where it is judged."""
 
     @abstractmethod
-    def model(self, env: PlacesEnv) -> Any:
+    def model(self, env: PartsEnv) -> Any:
         """An untrained algorithm of Stable-Baselines3."""
 
     @abstractmethod

@@ -33,7 +33,7 @@ from stable_baselines3.common.logger import configure
 from fairlead import __version__
 from fairlead.domain.errors import UserError, one_line
 from fairlead.experiments.workers import noted_interrupts
-from fairlead.learn.environments import PlacesEnv
+from fairlead.learn.environments import PartsEnv
 from fairlead.learn.export import write_bundle
 from fairlead.learn.learner import Learner
 from fairlead.learn.seen import Seen
@@ -76,7 +76,7 @@ class Question:
 
     def identity(self) -> dict[str, Any]:
         """All that the result depends on; a checkpoint of another is refused."""
-        places = {place.label: place.hash for place in self.learner.places}
+        places = {p.label: p.hash for p in self.learner.places}, {p.label: p.hash for p in self.learner.judged}
         plain = {"kind": self.learner.kind, "steps": self.steps, "seed": self.learner.seed}
         return plain | {"scenarios": places, "rules": self.learner.rules} | asdict(self.learner.settings)
 
@@ -119,7 +119,7 @@ class _Training:
         self.validation = Validation(self.learner, stop)
         self.answer, self.seen, self.seconds = Answer(), Seen(), 0.0
         self.best: dict[str, Any] = {}  # parameters of the best agent
-        self.env: PlacesEnv | None = None
+        self.env: PartsEnv | None = None
         self.model: Any = None
         self._saved: dict[str, Any] | None = None
 
@@ -144,8 +144,9 @@ class _Training:
             self.validation.play_rules()
         else:
             self.validation.rule_figures = self._saved["rule_figures"]
-        self.answer.best_rule = self.validation.best_rule()
-        self.env = self.learner.environment(self.validation.best_rules())
+        best_rule = self.validation.best_rule()
+        self.answer.best_rule = self.learner.rules[best_rule]
+        self.env = self.learner.environment(best_rule)
         self.model = self._model(self.env)
         self.model.set_logger(configure(str(self.question.out / "logs"), ["tensorboard"]))
         self.tell.doing("training")
@@ -159,11 +160,13 @@ class _Training:
             self.seconds, self.answer.steps = time.monotonic() - began, self.model.num_timesteps
             self.env.close()
 
-    def _model(self, env: PlacesEnv) -> Any:
+    def _model(self, env: PartsEnv) -> Any:
         if self._saved is None:
             return self.learner.model(env)
         saved = self._saved
-        model = self.learner.algorithm.load(BytesIO(saved["model"]), env, device="cpu")
+        model = self.learner.algorithm.load(
+            BytesIO(saved["model"]), env, device="cpu", custom_objects={"replay_buffer_class": None}
+        )
         env.restore(saved["env"])
         if (replay := saved["replay"]) is not None:
             replay.timeouts[replay.pos - 1] = ~replay.dones[replay.pos - 1].astype(bool)  # those episodes end there
@@ -259,7 +262,7 @@ class _Training:
     def _figures(self, point: Point) -> dict[str, Any]:
         gap, rules = point.verdict.gap, self.validation.best_rules()
         figures: dict[str, Any] = {"workloads": gap.n, "gap": gap.mean, "ci95": gap.ci95, "places": {}}
-        for p, place in enumerate(self.learner.places):
+        for p, place in enumerate(self.learner.judged):
             here = point.verdict.gap_at(p)
             figures["places"][place.label] = {"best_rule": self.learner.rules[rules[p]], **_row(point, p)} | {
                 "gap": here.mean,
@@ -275,6 +278,9 @@ class _Watch(BaseCallback):
         super().__init__()
         self._training, self._began = training, began
         self._steps, self._logged = training.question.steps, 0
+
+    def _on_training_start(self) -> None:
+        self._training.seen.add(self.model._last_obs)  # the start of an episode, which may be the only one
 
     def _on_step(self) -> bool:
         self._training.seen.add(self.locals["new_obs"])
@@ -317,7 +323,7 @@ class _Watch(BaseCallback):
         verdict = training.validation.judge(training.choose())
         point = Point(model.num_timesteps, time.monotonic() - self._began, verdict)
         best = training.add(point)
-        for p, place in enumerate(training.learner.places):
+        for p, place in enumerate(training.learner.judged):
             model.logger.record(f"validation/gap {place.label}", verdict.gap_at(p).mean)
         model.logger.record("validation/gap", verdict.gap.mean)
         model.logger.dump(model.num_timesteps)
@@ -333,8 +339,8 @@ def curve(learner: Learner, points: Sequence[Point]) -> str:
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     for point in points:
-        for p, label in enumerate([*(place.label for place in learner.places), "all"]):
-            everywhere = p == len(learner.places)
+        for p, label in enumerate([*(place.label for place in learner.judged), "all"]):
+            everywhere = p == len(learner.judged)
             gap = point.verdict.gap if everywhere else point.verdict.gap_at(p)
             row = _row(point, slice(None) if everywhere else p) | {"gap": gap.mean, "ci95": gap.ci95}
             numbers = {name: f"{value:.6g}" for name, value in row.items()}
@@ -361,7 +367,7 @@ def _read(file: Path, question: Question) -> dict[str, Any]:
         raise UserError(f"{file}: made by fairlead {saved['fairlead']}, this is {__version__}; give another --out")
     for name, value in question.identity().items():
         if before.get(name) != value:
-            was = f"{before.get(name)}, now {value}" if not isinstance(value, dict) else "another"
+            was = f"{before.get(name)}, now {value}" if name != "scenarios" else "another"
             raise UserError(
                 f"{file}: made with other settings ({name} was {was}); resume with the same, or give another --out"
             )

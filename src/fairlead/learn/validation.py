@@ -63,9 +63,9 @@ class Validation:
         """The best rule of each place."""
         return [int(i) for i in self.learner.score(self.rule_figures).mean(axis=2).argmax(axis=1)]
 
-    def best_rule(self) -> str:
+    def best_rule(self) -> int:
         """The best over all places."""
-        return self.learner.rules[int(self.learner.score(self.rule_figures).mean(axis=(0, 2)).argmax())]
+        return int(self.learner.score(self.rule_figures).mean(axis=(0, 2)).argmax())
 
     def judge(self, choose: Choose) -> Verdict:
         """Play the agent."""
@@ -84,7 +84,7 @@ class Validation:
         """Figures (places, ..., workloads, 3), of figures (..., part, 3) of each place and part of the workloads."""
         n, together = self.learner.settings.validation_workloads, self.learner.together
         parts = [range(i, min(i + together, n)) for i in range(0, n, together)]
-        jobs = [(place, part) for place in self.learner.places for part in parts]
+        jobs = [(place, part) for place in self.learner.judged for part in parts]
         with ThreadPoolExecutor(THREADS) as threads:
             results = list(threads.map(lambda job: play(*job), jobs))
         by_place = [results[i : i + len(parts)] for i in range(0, len(results), len(parts))]
