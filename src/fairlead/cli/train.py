@@ -104,8 +104,9 @@ def _hash(scenario: Any) -> str:
 def _aset(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> tuple[Learner, int]:
     from fairlead.learn.aset import Aset, AsetSettings, actions_of
 
-    settings = _tuned(AsetSettings(mix=args.mix), args.hyper)
-    return Aset(places, actions_of(args.actions), settings, args.seed, judged), 600_000
+    mix = len(args.scenarios) > 1 if args.mix is None else args.mix  # else it takes one scenario for another
+    settings = _tuned(AsetSettings(mix=mix), args.hyper)
+    return Aset(places, actions_of(args.actions), settings, args.seed, judged), 1_500_000
 
 
 def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> tuple[Learner, int]:
@@ -115,7 +116,7 @@ def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -
         _range(f"--{name}-weight", getattr(args, f"{name}_weight")) for name in ("energy", "degradation")
     )
     settings = EcsrlSettings(args.objective, energy[0], degradation[0], energy, degradation, args.target)
-    return Ecsrl(places, _tuned(settings, args.hyper), args.seed, judged), 10_000_000
+    return Ecsrl(places, _tuned(settings, args.hyper), args.seed, judged), 6_000_000
 
 
 def _range(option: str, text: str) -> tuple[float, float]:
@@ -179,8 +180,8 @@ def _command(args: argparse.Namespace) -> str:
     ):
         if (value := getattr(args, option, None)) is not None:
             words += [f"--{option.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else value]
-    if getattr(args, "mix", False):
-        words.append("--mix")
+    if (mix := getattr(args, "mix", None)) is not None:
+        words.append("--mix" if mix else "--no-mix")
     words += [w for change in args.hyper for w in ("--hyper", change)]
     words += ["--steps", str(args.steps)] if args.steps else []
     return shlex.join([*words, "--seed", str(args.seed), "--out", args.out])

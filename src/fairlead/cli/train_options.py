@@ -19,7 +19,7 @@ and the load of each node. With several scenarios or rates, one agent learns to 
 _ASET_EXAMPLES = """\
 examples:
   fairlead train aset --scenario full-edge --out runs/mine
-  fairlead train aset --scenario full-edge --scenario dc-cloud --rates 30,50,70,90 --validation-rates 40,80 --mix \\
+  fairlead train aset --scenario full-edge --scenario dc-cloud --rates 30,50,70,90 --validation-rates 40,80 \\
     --out runs/both
   fairlead train aset --scenario shifting --actions all --steps 1000000 --out runs/all --resume
   fairlead compare full-edge --policies load-balancing,runs/mine
@@ -55,8 +55,7 @@ def add_train(commands: Any) -> None:
     aset.add_argument(
         "--mix",
         action=argparse.BooleanOptionalAction,
-        default=False,
-        help="show it deadlines and accuracies asked for, and delays of links (default: not)",
+        help="show it deadlines and accuracies asked for, and delays of links (default: with several scenarios)",
     )
     ecsrl = _command(agents, "ecsrl", "sends each request to a device and variant (ECSRL)", _ECSRL, _ECSRL_EXAMPLES)
     _add_common(ecsrl)
@@ -112,7 +111,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--validation-rates",
         metavar="R,R",
-        help="validate at these, which it may not have learnt at (default: --rates)",
+        help="validate at these, to see rates that it has not learnt at (default: --rates)",
     )
     parser.add_argument(
         "--steps", type=int, metavar="N", help="steps of all worlds together (default: for good results)"

@@ -52,23 +52,24 @@ class AsetSettings:
     """What a share of requests gained in a window is worth: of the order of 1, as networks like it."""
     hidden: tuple[int, ...] = (128, 64)
     """Units of the network's layers."""
-    learning_rate: float = 2e-4
+    learning_rate: float = 3e-4
     gamma: float = 0.98
     """Discount a window."""
-    n_steps: int = 20
+    n_steps: int = 10
     """Windows whose rewards are summed before the target network estimates the rest."""
     batch: int = 512
-    gradient_steps: int = 4
+    gradient_steps: int = 8
     """For each step of all worlds."""
-    buffer: int = 300_000
+    buffer: int = 600_000
     """Transitions that are remembered."""
     learning_starts: int = 10_000
     """Steps of random choice at the start."""
-    target_update: int = 1000
+    target_update: int = 8000
     """Steps between updates of the target network."""
     epsilon_first: float = 1.0
     epsilon_last: float = 0.1
-    """Share of random choices at the start and at the end of training, linear between."""
+    """Share of random choices at the start, and from `exploration` of the training on; linear between."""
+    exploration: float = 0.3
     validations: int = 12
     """How often it is validated; the best of these becomes the bundle."""
     validation_workloads: int = 24
@@ -130,7 +131,7 @@ class Aset(Learner):
             buffer_size=s.buffer,
             learning_starts=s.learning_starts,
             target_update_interval=s.target_update,
-            exploration_fraction=1.0,
+            exploration_fraction=s.exploration,
             exploration_initial_eps=s.epsilon_first,
             exploration_final_eps=s.epsilon_last,
             policy_kwargs={"net_arch": list(s.hidden)},

@@ -64,18 +64,18 @@ class EcsrlSettings:
     """Over all places; every place has a group at least."""
     group: int = 8
     """Worlds on the same workload."""
-    rollout: int = 256
+    rollout: int = 512
     """Decisions of each world between updates."""
     hidden: int = 64
     """Units of the network's layers."""
-    learning_rate: float = 5e-4
-    learning_rate_last: float = 5e-5
-    gamma: float = 0.99
+    learning_rate: float = 3e-4
+    learning_rate_last: float = 3e-5
+    gamma: float = 0.9995
     """Discount a decision."""
-    gae_lambda: float = 0.95
+    gae_lambda: float = 0.98
     epochs: int = 4
-    batch: int = 8192
-    entropy: float = 0.003
+    batch: int = 4096
+    entropy: float = 0.0
     clip: float = 0.2
     validations: int = 12
     """How often it is validated; the best of these becomes the bundle."""
