@@ -54,7 +54,7 @@ class EcsrlSettings:
     """constraint: the share of successes to keep."""
     multiplier_first: float = 1.0
     """constraint: what a failure costs at first."""
-    multiplier_rate: float = 2.0
+    multiplier_rate: float = 10.0
     """constraint: how fast that changes, for each roll-out and share of successes missed or exceeded."""
     multiplier_most: float = 100.0
     """constraint: where the target can't be reached."""
