@@ -11,6 +11,7 @@ import sys
 from typing import NoReturn
 
 from fairlead import __version__
+from fairlead.cli.train_options import add_train
 from fairlead.domain.errors import UserError, nearest
 
 _EXAMPLES = """\
@@ -22,6 +23,7 @@ examples:
   fairlead sweep full-edge --param rate --values 20:120:20
   fairlead report out.json --plots plots           a page with plots, and the plots as PNG and SVG
   fairlead degradation ecsrl                       how workloads slow each other down on its devices
+  fairlead train aset --scenario full-edge --out runs/mine        an agent that picks the rule of each window
 """
 _SCENARIO = "a name from `fairlead scenarios`, or a .yaml file"
 
@@ -137,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_set(degradation)
     _add_outputs(degradation)
+    add_train(commands)
     commands.add_parser("scenarios", help="list the scenarios that ship")
     commands.add_parser("policies", help="list the policies, third parties' included")
     show = commands.add_parser("show", help="show a scenario and its assumptions")
@@ -208,6 +211,12 @@ def _degradation(args: argparse.Namespace) -> int:
     return run_degradation(args)
 
 
+def _train(args: argparse.Namespace) -> int:
+    from fairlead.cli.train import run_train
+
+    return run_train(args)
+
+
 def _scenarios(args: argparse.Namespace) -> int:
     from fairlead.cli import catalog
 
@@ -226,8 +235,8 @@ def _show(args: argparse.Namespace) -> int:
     return catalog.show(args.scenario, args.overrides)
 
 
-_RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "scenarios": _scenarios,
-        "policies": _policies, "show": _show}  # fmt: skip
+_RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "train": _train,
+        "scenarios": _scenarios, "policies": _policies, "show": _show}  # fmt: skip
 
 
 def _run(arguments: list[str]) -> int:

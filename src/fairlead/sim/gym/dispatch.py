@@ -69,7 +69,7 @@ class DispatchBatch(Batch):
     **Reward**: over the requests that ended since the last decision, success_weight * successes - energy_weight *
     joules - degradation_weight * sum of (time in service / time alone - 1). `components` (B, 3) has the three sums.
     The last step's reward includes all that ends after the last decision. What the host rejects because nothing is
-    feasible is no decision and counts nothing.
+    feasible is no decision and counts nothing; in `failures` (B,), what ended without success, it counts.
 
     ECSRL (poster, formula 1) minimises the sum over steps t of alpha E_t + beta d_t, E_t being the power consumption
     and d_t the *mean* degradation of the requests that complete in step t. Here it is otherwise, because:
@@ -100,7 +100,8 @@ class DispatchBatch(Batch):
         self.settings = settings
         self.invalid = np.zeros(size, np.bool_)  # (B,) the action was not possible and counted as a rejection
         self.components = np.zeros((size, 3))  # (B, 3) successes, joules, degradation of what ended in this step
-        self._totals = np.zeros((size, 3))  # (B, 3) the same since the start, up to the last step
+        self.failures = np.zeros(size)  # (B,) what ended in this step without success
+        self._totals = np.zeros((size, 4))  # (B, 4) the same since the start, up to the last step
         self._weights = np.array([settings.success_weight, -settings.energy_weight, -settings.degradation_weight])
         self._scale, self._shift = slot_scales(slots)
         self._choose, self._score, self._observe = _compiled()
@@ -109,9 +110,10 @@ class DispatchBatch(Batch):
     def _bind(self, handle: Handle) -> None:
         cloud = self.worlds.plan.deployments["cloud"].astype(np.float32)
         seen = len(self.worlds.sla_classes), cloud, self._scale, self._shift
+        scored = self._weights, self._totals, self.components, self.failures, self.rewards
         self._arguments = [
             (handle.world_words, self.actions, self.masks.shape[1] - 1, handle.chosen, self.invalid),
-            (handle.world_words, handle.codes, self._weights, self._totals, self.components, self.rewards),
+            (handle.world_words, handle.codes, *scored),
             (handle.plan_words, handle.world_words, handle.codes, *seen, self.observations, self.masks),
         ]
 
@@ -147,7 +149,9 @@ def _choose(world_rows: Any, actions: Any, reject: int, chosen: Any, invalid: An
         chosen[b] = action if possible else -1
 
 
-def _score(world_rows: Any, codes: Any, weights: Any, totals: Any, components: Any, rewards: Any) -> bool:
+def _score(
+    world_rows: Any, codes: Any, weights: Any, totals: Any, components: Any, failures: Any, rewards: Any
+) -> bool:
     """What has ended since the last step. True when a world stands still."""
     faulty = False
     for b in range(len(rewards)):
@@ -156,6 +160,8 @@ def _score(world_rows: Any, codes: Any, weights: Any, totals: Any, components: A
         components[b, 0] = clock.succeeded - totals[b, 0]
         components[b, 1] = clock.energy_mj * 1e-3 - totals[b, 1]
         components[b, 2] = clock.degradation - totals[b, 2]
+        failures[b] = clock.finished + clock.rejected - clock.succeeded - totals[b, 3]
+        totals[b, 3] += failures[b]
         rewards[b] = 0.0
         for i in range(3):
             totals[b, i] += components[b, i]
@@ -206,6 +212,6 @@ def _observe(
 def _compiled() -> tuple[Any, Any, Any]:
     return (
         typed_kernel(_choose, ROWS_OF_WORDS, WORDS, types.int64, WORDS, FLAGS),
-        typed_kernel(_score, ROWS_OF_WORDS, WORDS, FLOATS, TABLE, TABLE, FLOATS),
+        typed_kernel(_score, ROWS_OF_WORDS, WORDS, FLOATS, TABLE, TABLE, FLOATS, FLOATS),
         typed_kernel(_observe, WORDS, ROWS_OF_WORDS, WORDS, types.int64, *[SINGLES] * 3, OBSERVATIONS, MASKS),
     )

@@ -1,0 +1,128 @@
+"""The options of `fairlead train`. Imports nothing that `fairlead --help` can do without."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+_DESCRIPTION = """\
+Train a learned policy in the simulator and make a bundle of it: a folder that `fairlead compare` runs like any policy,
+and that needs no torch to run. While it learns, it is compared with the best rules on workloads kept for that.
+Ctrl-C keeps what is there; --resume goes on with it.
+"""
+
+_ASET = """\
+The agent picks, for each window of time, which rule decides. It sees the rates of requests and answers, the clients
+and the load of each node. With several scenarios or rates, one agent learns to serve all of them.
+"""
+
+_ASET_EXAMPLES = """\
+examples:
+  fairlead train aset --scenario full-edge --out runs/mine
+  fairlead train aset --scenario full-edge --scenario dc-cloud --rates 30,50,70,90 --validation-rates 40,80 \\
+    --out runs/both
+  fairlead train aset --scenario shifting --actions all --steps 1000000 --out runs/all --resume
+  fairlead compare full-edge --policies load-balancing,runs/mine
+"""
+
+_ECSRL = """\
+The agent sends each request to a device and a variant, or rejects it. It learns to answer in time and accurately, at
+little energy and degradation: as a weighted sum, or at the least cost that keeps a share of successes (constraint).
+"""
+
+_ECSRL_EXAMPLES = """\
+examples:
+  fairlead train ecsrl --scenario ecsrl --out runs/mine
+  fairlead train ecsrl --scenario ecsrl --rates 3400,12000,18000 --energy-weight 0.05 --out runs/frugal
+  fairlead train ecsrl --scenario ecsrl --energy-weight 0:0.3 --degradation-weight 0:0.2 --out runs/pareto
+  fairlead train ecsrl --scenario ecsrl --objective constraint --target 0.9 --out runs/target
+"""
+
+
+def add_train(commands: Any) -> None:
+    """Add the command to the parser's."""
+    train = _command(commands, "train", "train a learned policy in the simulator", _DESCRIPTION, "")
+    agents = train.add_subparsers(dest="agent", metavar="AGENT", required=True)
+    aset = _command(agents, "aset", "picks the rule of each window (ASET)", _ASET, _ASET_EXAMPLES)
+    _add_common(aset)
+    aset.add_argument(
+        "--actions",
+        default="seven",
+        metavar="SET",
+        help="rules to pick from: seven (ASET's static ones), six (its agent's), all, or NAME,NAME,... (default seven)",
+    )
+    aset.add_argument("--window-ms", type=float, metavar="MS", help="length of a window (default: the scenario's)")
+    aset.add_argument(
+        "--mix",
+        action=argparse.BooleanOptionalAction,
+        help="show it deadlines and accuracies asked for, and delays of links (default: with several scenarios)",
+    )
+    ecsrl = _command(agents, "ecsrl", "sends each request to a device and variant (ECSRL)", _ECSRL, _ECSRL_EXAMPLES)
+    _add_common(ecsrl)
+    ecsrl.add_argument(
+        "--objective", choices=("weighted", "constraint"), default="weighted", help="what it learns (default weighted)"
+    )
+    ecsrl.add_argument(
+        "--energy-weight",
+        default="0",
+        metavar="W|FROM:TO",
+        help="what a joule costs, a success being 1; a range trains one network for all weights in it (default 0)",
+    )
+    ecsrl.add_argument(
+        "--degradation-weight",
+        default="0",
+        metavar="W|FROM:TO",
+        help="what it costs that a request takes as long again as alone (default 0)",
+    )
+    ecsrl.add_argument(
+        "--target", type=float, default=0.9, metavar="S", help="constraint: share of successes to keep (default 0.9)"
+    )
+
+
+def _command(commands: Any, name: str, words: str, description: str, examples: str) -> Any:
+    return commands.add_parser(
+        name,
+        help=words,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--scenario",
+        action="append",
+        required=True,
+        metavar="S",
+        dest="scenarios",
+        help="where it learns: a name from `fairlead scenarios`, or a .yaml file; can be given several times",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="change a field of the scenarios, as in `fairlead compare`",
+    )
+    parser.add_argument("--rates", metavar="R,R", help="learn at each of these rates (default: the scenario's)")
+    parser.add_argument(
+        "--validation-rates",
+        metavar="R,R",
+        help="validate at these, to see rates that it has not learnt at (default: --rates)",
+    )
+    parser.add_argument(
+        "--steps", type=int, metavar="N", help="steps of all worlds together (default: for good results)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of networks, choices, workloads (default 0)")
+    parser.add_argument(
+        "--hyper",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting of the training (--hyper list shows them)",
+    )
+    parser.add_argument("--resume", action="store_true", help="go on with the training in DIR")
+    parser.add_argument("--out", required=True, metavar="DIR", help="the bundle, its checkpoint and its logs go there")

@@ -1,0 +1,41 @@
+"""What observations were seen in training: the range and the median of every input, for the manifest.
+
+Outside of that range nobody knows what the network does, and the runtime asks the fallback rule instead. Filled by
+`training` after each step; bounded in memory however long that takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+_ROWS: Final = 20_000  # kept for medians
+
+
+class Seen:
+    """Ranges of all, and an even sample of rows."""
+
+    def __init__(self) -> None:
+        self._low: Any = np.inf
+        self._high: Any = -np.inf
+        self._steps, self._stride = 0, 1
+        self._kept: list[Any] = []  # arrays (B, F) of every `_stride`th step
+
+    def add(self, observations: Any) -> None:
+        """Take in the observations (B, F) of a step."""
+        self._low = np.minimum(self._low, observations.min(axis=0))
+        self._high = np.maximum(self._high, observations.max(axis=0))
+        if self._steps % self._stride == 0:
+            self._kept.append(observations.copy())
+            if len(self._kept) * len(observations) > _ROWS:  # half of them do, of the past and from now on
+                self._kept, self._stride = self._kept[::2], 2 * self._stride
+        self._steps += 1
+
+    def rows(self) -> Any:
+        """The sample (n, F)."""
+        return np.concatenate(self._kept)
+
+    def ranges(self) -> tuple[list[float], list[float], list[float]]:
+        """Lowest, highest and median of every input."""
+        return self._low.tolist(), self._high.tolist(), np.median(self.rows(), axis=0).tolist()
