@@ -19,6 +19,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks import figures
+from fairlead.domain.errors import UserError
 from fairlead.domain.records import TRAFFIC
 from fairlead.policies.bundle import Fault, Manifest
 from fairlead.policies.bundled import LearnedPolicy
@@ -46,7 +47,10 @@ def _median_us(work: Callable[..., object], questions: Iterable[tuple[Any, ...]]
 
 
 def _learned(name: str, kind: str) -> tuple[LearnedPolicy, Manifest]:
-    policy = find(name)
+    try:
+        policy = find(name)
+    except UserError as error:
+        raise SystemExit(f"{error}; --help tells how to give another") from None
     if not isinstance(policy, LearnedPolicy) or isinstance(policy.bundle.model, Fault):
         raise SystemExit(f"{name}: no bundle that can be run; give one (--help)")
     manifest = policy.bundle.manifest

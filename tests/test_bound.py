@@ -27,7 +27,7 @@ from fairlead.domain.hardware import Link, LinkChange
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.bounds.bound import success_bound
-from fairlead.policies.interface import Policy, registry
+from fairlead.policies.interface import Policy, rules
 from fairlead.policies.jit import jit
 from fairlead.scenarios.loader import available, load
 from fairlead.sim.serving.capacity import capacities
@@ -192,7 +192,7 @@ def test_no_policy_passes_it_on_random_scenarios(chunk: int) -> None:
         plan = build_plan(made)
         world = new_world(plan, drawn)
         limit = bound(plan, drawn)
-        for policy in registry()[0].values():
+        for policy in rules().values():
             reset(plan, world, drawn)
             assert successes(plan, world, policy) <= limit, (number, policy.name)
 
@@ -208,7 +208,7 @@ def test_no_policy_passes_it_and_it_is_below_all_at_the_highest_rate(name: str) 
     limit = success_bound(plan, drawn)
     assert limit < 0.97  # 1 - what can't be in time whatever happens is above that
     world = new_world(plan, drawn)
-    best = max(_success(plan, world, drawn, policy) for policy in registry()[0].values() if policy.kind == "compiled")
+    best = max(_success(plan, world, drawn, policy) for policy in rules().values() if policy.kind == "compiled")
     assert best <= limit * len(drawn.requests)
 
 

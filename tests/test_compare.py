@@ -27,7 +27,7 @@ from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.workers import local
 from fairlead.measure.files import check_writable, write_whole
 from fairlead.measure.statistics import estimate, jain, paired_difference
-from fairlead.policies.interface import find, registry
+from fairlead.policies.interface import find, rules
 from fairlead.policies.jit import compiled_before
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.host import simulate
@@ -118,10 +118,10 @@ def test_a_policy_that_fails_is_named_and_the_others_are_whole(monkeypatch: pyte
 
     real = host.run
 
-    def random_fails(plan: Any, world: Any, policy: Any) -> None:
+    def random_fails(plan: Any, world: Any, policy: Any) -> host.Account:
         if policy.name == "random":
             raise PolicyError("policy 'random' failed: ValueError: boom")
-        real(plan, world, policy)
+        return real(plan, world, policy)
 
     monkeypatch.setattr(host, "run", random_fails)
     result = compare(scenarios("ecsrl"), POLICIES, range(2))
@@ -236,7 +236,7 @@ def test_what_goes_wrong_midway_costs_no_finished_run(monkeypatch: pytest.Monkey
 
 @pytest.fixture(scope="module")
 def shown() -> Comparison:
-    seven = [p.name for p in registry()[0].values() if p.source == "ASET" and p.name != "random"]
+    seven = [p.name for p in rules().values() if p.source == "ASET" and p.name != "random"]
     assert len(seven) == 7
     both = {"full-edge": load("full-edge", ["rate=40"]), "latency-minority": load("latency-minority")}
     return compare(both, seven, range(1000, 1012), partial(local, jobs=2))

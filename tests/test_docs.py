@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from browser import chromium
-from fairlead.policies.interface import registry
+from fairlead.policies.interface import rules
 from fairlead.scenarios.loader import available
 from snippets import ROOT, run_page
 
@@ -97,7 +97,7 @@ def first_column(page: str, heading: str) -> list[str]:
 
 
 def test_the_tables_list_what_ships() -> None:
-    ours = [p.name for p in registry()[0].values() if p.package == "fairlead"]
+    ours = [p.name for p in rules().values() if p.package == "fairlead"]
     assert sorted(first_column("docs/guides/policies.md", "| policy | chooses | from |\n")) == sorted(ours)
     assert sorted(first_column("docs/guides/scenarios.md", "| scenario | what it is for |\n")) == sorted(available())
     examples = sorted(p.parent.name for p in ROOT.glob("examples/*/README.md"))

@@ -41,7 +41,7 @@ from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Outcome, Reason
 from fairlead.domain.records import REQUEST
 from fairlead.domain.scenario import Scenario
-from fairlead.policies.interface import Policy, find, registry
+from fairlead.policies.interface import Policy, find, rules
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym import window as window_module
@@ -54,7 +54,7 @@ from fairlead.sim.serving.layout import FAULT
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.workload import make_workload
 
-OURS = [p.name for p in registry()[0].values() if p.package == "fairlead"]
+OURS = [p.name for p in rules().values() if p.package == "fairlead"]
 KINDS = ["Dispatch", "Window"]
 
 

@@ -22,7 +22,7 @@ from fairlead.domain.models import Batching, Deployment, Latency, Model, Variant
 from fairlead.domain.outcomes import Outcome, Reason
 from fairlead.domain.scenario import Rules, Scenario, check
 from fairlead.domain.workload import Arrivals, Draw, Phase, Source, Workload
-from fairlead.policies.interface import Policy, registry
+from fairlead.policies.interface import Policy, rules
 from fairlead.sim.reference.serving import Result, simulate
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import World
@@ -386,7 +386,7 @@ class Case:
 
 def run_both(number: int) -> Case:
     scenario, drawn = make_case(number)
-    policies = [*registry()[0].values(), None, None, None]
+    policies = [*rules().values(), None, None, None]
     chosen = policies[number % len(policies)]
     seen: tuple[list[Any], list[Any]] = ([], [])
     plan = build_plan(scenario)

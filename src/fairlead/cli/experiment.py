@@ -30,7 +30,7 @@ from fairlead.measure.report.saved import write_any_plots, write_any_report
 from fairlead.measure.report.static import converter
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundled import LearnedPolicy
-from fairlead.policies.interface import find, registry
+from fairlead.policies.interface import find, rules
 from fairlead.policies.jit import compiled_before
 
 _MOST_SEED = 2**62
@@ -121,7 +121,7 @@ def _jobs(pieces: int) -> int:
 def _policies(text: str | None) -> list[str]:
     if text is None:
         warn_broken()
-        return [name for name, policy in registry()[0].items() if not isinstance(policy, LearnedPolicy)]
+        return list(rules())
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise UserError("--policies: names are missing (see `fairlead policies`)")

@@ -107,6 +107,11 @@ def registry() -> tuple[dict[str, Policy], dict[str, str]]:
     return found, broken
 
 
+def rules() -> dict[str, Policy]:
+    """All policies but the learned ones, by name."""
+    return {name: found for name, found in registry()[0].items() if found.kind in ("compiled", "python")}
+
+
 def find(name: str) -> Policy:
     """The policy of that name, or the bundle in that folder; else a UserError that suggests the nearest."""
     from fairlead.policies.bundled import from_folder, is_path
