@@ -244,17 +244,22 @@ def test_the_active_policy_is_drawn_for_selectors_alone() -> None:
     for body in made["scenarios"].values():
         for row in body["policies"]["random"]["detail"]["active"]["counts"]:
             row[3] = 0
+        body["policies"]["random"]["detail"]["active"]["counts"][0] = [1, 1, 2, 0]
     drawn = plots(made)["active"]
     strip = (drawn.spec or {})["layer"][0]
     rows = {row["action"]: row for row in strip["data"]["values"]}
     assert set(rows) == {"closest", "farthest", "cheaper"}  # what was never active has no colour and no row
-    assert rows["closest"]["share"][:3] == [1, 0, 0]
+    assert [rows[a]["share"][:3] for a in ("closest", "farthest", "cheaper")] == [
+        [0.25, 0, 0],
+        [0.25, 0, 1],
+        [0.5, 1, 0],
+    ]
     for b in range(BINS):
         parts = sorted((row["low"][b], row["high"][b]) for row in rows.values())
         assert all(high == low for (_, high), (low, _) in pairwise(parts))  # one upon the other
     colours = strip["encoding"]["color"]["scale"]
     assert len(set(colours["range"])) == 3
-    assert "Under random the active policy is closest in 33%, farthest in 33% and cheaper in 33%" in drawn.finding
+    assert "Under random the active policy is cheaper in 35%, farthest in 34% and closest in 31%" in drawn.finding
     assert [layer["name"] for layer in (drawn.spec or {})["layer"][1:]] == ["ink_changes", "ink_numbers"]
 
 
