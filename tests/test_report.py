@@ -243,18 +243,24 @@ def test_the_active_policy_is_drawn_for_selectors_alone() -> None:
     assert "active" not in plots(document())
     made = selecting(document(), "random", "closest", "farthest", "cheaper")
     for body in made["scenarios"].values():
-        body["policies"]["random"]["detail"]["learned"]["active"]["never-there"] = [0.0] * BINS
+        shares = body["policies"]["random"]["detail"]["learned"]["active"]
+        shares["never-there"] = [0.0] * BINS
+        shares["closest"][0], shares["farthest"][0], shares["cheaper"][0] = 0.25, 0.25, 0.5  # together in one span
     drawn = plots(made)["active"]
     strip = (drawn.spec or {})["layer"][0]
     rows = {row["action"]: row for row in strip["data"]["values"]}
     assert set(rows) == {"closest", "farthest", "cheaper"}  # what was never active has no colour and no row
-    assert rows["closest"]["share"][:3] == [1, 0, 0]
+    assert [rows[a]["share"][:3] for a in ("closest", "farthest", "cheaper")] == [
+        [0.25, 0, 0],
+        [0.25, 0, 1],
+        [0.5, 1, 0],
+    ]
     for b in range(BINS):
         parts = sorted((row["low"][b], row["high"][b]) for row in rows.values())
         assert all(high == low for (_, high), (low, _) in pairwise(parts))  # one upon the other
     colours = strip["encoding"]["color"]["scale"]
     assert len(set(colours["range"])) == 3
-    assert "Under random the active policy is closest 33%, farthest 33% and cheaper 33%" in drawn.finding
+    assert "Under random the active policy is cheaper 35%, farthest 34% and closest 31%" in drawn.finding
     assert [layer["name"] for layer in (drawn.spec or {})["layer"][1:]] == ["ink_changes", "ink_numbers"]
 
 
