@@ -27,7 +27,8 @@ import torch
 
 from fairlead.cli.main import main
 from fairlead.learn.aset import SEVEN, Aset, AsetSettings
-from fairlead.learn.ecsrl import Actor, DispatchGroups, DispatchView, Ecsrl, EcsrlSettings, ascend
+from fairlead.learn.dispatch_network import Actor
+from fairlead.learn.ecsrl import DispatchGroups, DispatchView, Ecsrl, EcsrlSettings, ascend
 from fairlead.learn.environments import VALIDATION_SEED, PartsEnv, Place
 from fairlead.learn.learner import Learner
 from fairlead.learn.seen import Seen
@@ -148,6 +149,19 @@ def test_the_manifest_says_all_there_is_to_know(bundles: Bundles, agent: str) ->
     best = max(float(row["gap"]) for row in curve_of(bundles[agent]) if row["place"] == "all")
     assert manifest["validation"]["gap"] == pytest.approx(best, rel=1e-5)
     assert any((bundles[agent] / "logs").glob("events.*"))
+
+
+@pytest.mark.slow
+def test_the_same_seed_trains_the_same_agent(tmp_path: Path) -> None:
+    small = ["validation_workloads=2", "validations=1", *QUICK["ecsrl"]]
+    words = ["--scenario", "ecsrl", "--set", "duration_s=2", "--energy-weight", "0:0.1", "--steps", "16384"]
+    words += [w for change in small for w in ("--hyper", change)]
+    for out in ("one", "other"):
+        assert main(["train", "ecsrl", *words, "--out", str(tmp_path / out)]) == 0
+    one, other = (curve_of(tmp_path / out) for out in ("one", "other"))
+    assert [row | {"seconds": ""} for row in one] == [row | {"seconds": ""} for row in other]
+    seen = np.random.default_rng(0).random((9, 70), np.float32)
+    np.testing.assert_array_equal(values_of(tmp_path / "one")(seen), values_of(tmp_path / "other")(seen))
 
 
 # ---- stopped and resumed

@@ -47,6 +47,7 @@ def command_line() -> str:
     top = _help()
     commands = re.findall(r"^    (\w+) ", top, re.MULTILINE)
     parts = [("fairlead", top), *((f"fairlead {name}", _help(name)) for name in commands)]
+    parts += [(f"fairlead train {agent}", _help("train", agent)) for agent in ("aset", "ecsrl")]
     return "\n\n".join(f"## {title}\n\n```text\n{text}```" for title, text in parts)
 
 

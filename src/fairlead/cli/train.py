@@ -23,9 +23,10 @@ from fairlead.domain.errors import UserError, nearest
 from fairlead.scenarios.loader import load
 
 if TYPE_CHECKING:
+    from fairlead.learn.curve import Point
     from fairlead.learn.environments import Place
     from fairlead.learn.learner import Learner
-    from fairlead.learn.training import Answer, Point
+    from fairlead.learn.training import Answer
 
 _NEEDS = ("torch", "stable_baselines3", "sb3_contrib", "onnx", "onnxscript", "tensorboard", "gymnasium")
 _MOST_STEPS = 10**10

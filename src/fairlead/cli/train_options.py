@@ -124,5 +124,5 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change a setting of the training (--hyper list shows them)",
     )
-    parser.add_argument("--resume", action="store_true", help="go on with the training in DIR")
+    parser.add_argument("--resume", action="store_true", help="go on with the training in DIR, in new episodes")
     parser.add_argument("--out", required=True, metavar="DIR", help="the bundle, its checkpoint and its logs go there")

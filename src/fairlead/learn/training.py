@@ -13,15 +13,14 @@ Nothing here prints: the caller is told through `Tell`.
 
 from __future__ import annotations
 
-import csv
 import fcntl
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -33,23 +32,15 @@ from stable_baselines3.common.logger import configure
 from fairlead import __version__
 from fairlead.domain.errors import UserError, one_line
 from fairlead.experiments.workers import noted_interrupts
+from fairlead.learn.curve import Point, as_csv, figures_at
 from fairlead.learn.environments import PartsEnv
 from fairlead.learn.export import write_bundle
 from fairlead.learn.learner import Learner
 from fairlead.learn.seen import Seen
-from fairlead.learn.validation import Choose, Stopped, Validation, Verdict
+from fairlead.learn.validation import Choose, Stopped, Validation
 from fairlead.measure.files import check_folder, write_whole
 
 _LOGS: Final = 200  # how often TensorBoard gets figures
-
-
-@dataclass(frozen=True)
-class Point:
-    """A validation."""
-
-    step: int
-    seconds: float  # of training so far, validation included
-    verdict: Verdict
 
 
 class Tell(Protocol):
@@ -234,7 +225,7 @@ class _Training:
             return
         self.model.policy.load_state_dict(self.best)
         network, rows = self.learner.network(self.model), self.seen.rows()
-        write_bundle(self.question.out, network, rows, self._manifest(), curve(self.learner, self.answer.points))
+        write_bundle(self.question.out, network, rows, self._manifest(), as_csv(self.learner, self.answer.points))
 
     def _manifest(self) -> dict[str, Any]:
         learner, out, best = self.learner, self.question.out, self.answer.points[self.answer.best]
@@ -264,7 +255,7 @@ class _Training:
         figures: dict[str, Any] = {"workloads": gap.n, "gap": gap.mean, "ci95": gap.ci95, "places": {}}
         for p, place in enumerate(self.learner.judged):
             here = point.verdict.gap_at(p)
-            figures["places"][place.label] = {"best_rule": self.learner.rules[rules[p]], **_row(point, p)} | {
+            figures["places"][place.label] = {"best_rule": self.learner.rules[rules[p]], **figures_at(point, p)} | {
                 "gap": here.mean,
                 "ci95": here.ci95,
             }
@@ -330,28 +321,6 @@ class _Watch(BaseCallback):
         training.save(point.seconds)
         training.tell.validated(point, best)
         training.tell.doing("training")
-
-
-def curve(learner: Learner, points: Sequence[Point]) -> str:
-    """The validations as CSV: one line for each place, and one for all of them."""
-    text = StringIO()
-    columns = ["step", "seconds", "place", "gap", "ci95", "score", "success", "energy_j", "degradation"]
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    for point in points:
-        for p, label in enumerate([*(place.label for place in learner.judged), "all"]):
-            everywhere = p == len(learner.judged)
-            gap = point.verdict.gap if everywhere else point.verdict.gap_at(p)
-            row = _row(point, slice(None) if everywhere else p) | {"gap": gap.mean, "ci95": gap.ci95}
-            numbers = {name: f"{value:.6g}" for name, value in row.items()}
-            writer.writerow({"step": point.step, "seconds": f"{point.seconds:.1f}", "place": label, **numbers})
-    return text.getvalue()
-
-
-def _row(point: Point, where: Any) -> dict[str, float]:
-    success, energy_j, degradation = point.verdict.figures[where].reshape(-1, 3).mean(axis=0).tolist()
-    score = float(point.verdict.scores[where].mean())
-    return {"score": score, "success": success, "energy_j": energy_j, "degradation": degradation}
 
 
 def _read(file: Path, question: Question) -> dict[str, Any]:
