@@ -127,10 +127,7 @@ def book(plan: Any, world: Any, d: int, change: int) -> None:
     if station.deployment >= 0:
         candidate = world.candidates[d]
         candidate.in_flight += change
-        if world.filled[deployment.model].crowded:
-            world.nodes[deployment.node].in_flight += change
-        else:
-            candidate.node_in_flight = candidate.in_flight
+        candidate.node_in_flight = candidate.in_flight  # unless its node is crowded: see fill_nodes
         refresh_queue(plan, world, d)
     else:
         world.counts[PROMISED, station.first + deployment.kind] += change
@@ -197,11 +194,14 @@ def fill_processing(plan: Any, world: Any, model: int, size_kb: float) -> None:
 
 @kernel
 def fill_nodes(plan: Any, world: Any, model: int) -> None:
-    """Fill in what is in flight on crowded nodes: cheaper than to tell all queues of a node about each request."""
+    """Fill in what is in flight on nodes with several queues: less work than to tell all of them of each request."""
     for d in range(plan.models[model].first, plan.models[model].last):
-        deployment = plan.deployments[d]
-        if plan.stations[deployment.station].deployment >= 0:
-            world.candidates[d].node_in_flight = world.nodes[deployment.node].in_flight
+        node = plan.deployments[d].node
+        if plan.stations[plan.deployments[d].station].deployment >= 0:
+            here = 0.0
+            for i in range(plan.node_first[node], plan.node_first[node + 1]):
+                here += world.candidates[plan.node_deployments[i]].in_flight
+            world.candidates[d].node_in_flight = here
 
 
 @inlined

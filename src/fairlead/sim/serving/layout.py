@@ -128,9 +128,7 @@ STATION_STATE: Final = np.dtype(
     align=True,
 )
 
-NODE_STATE: Final = np.dtype(
-    [("busy_ms", np.float64), ("energy_mj", np.float64), ("in_flight", np.float64)], align=True
-)
+NODE_STATE: Final = np.dtype([("busy_ms", np.float64), ("energy_mj", np.float64)], align=True)
 
 EVENT: Final = np.dtype([("at_ms", np.float64), ("job", np.uint32)], align=True)
 
