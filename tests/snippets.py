@@ -23,8 +23,14 @@ from fairlead.sim.serving.host import simulate
 ROOT = Path(__file__).parent.parent
 
 #: Put behind what the page says, where the last word counts: a page shows real questions, CI asks small ones.
-CHEAP = ["--seeds", "1", "--set", "duration_s=5", "--jobs", "1"]
-CHEAPENED = ("compare", "sweep")
+_FEW = ["--seeds", "1", "--set", "duration_s=5", "--jobs", "1"]
+_SHORT = ["--set", "duration_s=5", "--hyper", "validations=1", "--hyper", "validation_workloads=2"]
+CHEAP = {
+    "compare": _FEW,
+    "sweep": _FEW,
+    "train aset": [*_SHORT, "--hyper", "groups=1", "--hyper", "group=2", "--steps", "20"],
+    "train ecsrl": [*_SHORT, "--hyper", "worlds=4", "--hyper", "group=2", "--hyper", "rollout=16", "--steps", "64"],
+}
 
 #: Commands that are not run here, and why.
 NOT_RUN = {
@@ -114,7 +120,8 @@ def run_command(line: str, folder: Path) -> None:
         return
     name, arguments = Path(words[0]).name, words[1:]
     if name == "fairlead":
-        code = main([*arguments, *(CHEAP if arguments[0] in CHEAPENED else [])])
+        command = " ".join(arguments[: 2 if arguments[0] == "train" else 1])
+        code = main([*arguments, *CHEAP.get(command, [])])
     elif name == "make":  # CI runs the targets for real: .ci/run
         clean = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
         code = subprocess.run(["make", "--dry-run", "--silent", "-C", str(ROOT), *arguments], env=clean).returncode
