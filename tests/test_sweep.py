@@ -263,11 +263,11 @@ def test_the_key_notices_a_changed_policy_and_a_changed_trace(tmp_path: Path, mo
 
     found = keys([piece])
     (package / "helper.py").write_text("LIMIT = 2\n")
-    identity._policy.cache_clear()
+    identity._third_party.cache_clear()
     found += keys([piece])
     trace.write_text("time_s\n0.6\n")
     found += keys([piece])
-    identity._policy.cache_clear()
+    identity._third_party.cache_clear()
     assert len(set(found)) == 3
 
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from fairlead.policies.observe import CANDIDATE_UNITS, REQUEST_UNITS
 from fairlead.scenarios.loader import load
-from fairlead.sim.gym.dispatch import CANDIDATE_UNITS, REQUEST_UNITS, DispatchBatch
+from fairlead.sim.gym.dispatch import DispatchBatch
 from fairlead.sim.gym.worlds import worlds_of
 
 WORLDS = 8
