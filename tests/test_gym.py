@@ -370,7 +370,7 @@ def test_observation_tells_request_and_candidates_in_their_units() -> None:
     assert observation[0] == 10.0  # a deadline of 1e9 ms is cut
 
 
-def test_observation_tells_what_is_in_flight_on_the_whole_node() -> None:
+def test_observation_tells_what_is_in_flight_on_the_node_for_other_variants() -> None:
     made = scenario(
         nodes=[node("edge")],
         deployments=[deploy("small", "edge", share=0.5), deploy("large", "edge", share=0.5)],
@@ -381,7 +381,7 @@ def test_observation_tells_what_is_in_flight_on_the_whole_node() -> None:
     observation, *_ = env.step(1)  # one request for each of the node's two queues
     shown = dict(zip(env.batch.features, observation.tolist(), strict=True))
     for c in (0, 1):
-        assert (shown[f"in_flight {c}"], shown[f"node_in_flight {c}"]) == pytest.approx((0.1, 0.2))
+        assert (shown[f"in_flight {c}"], shown[f"others_in_flight {c}"]) == pytest.approx((0.1, 0.1))
 
 
 def test_reward_is_what_ended_since_the_last_decision() -> None:
@@ -898,6 +898,6 @@ def test_docstring_places_features_where_they_are(name: str) -> None:
     assert features[4 + models] == f"sla {worlds.sla_classes[0]}"
     for c in (0, slots - 1):
         at = head + 16 * c
-        names = {0: "feasible", 1: "net_ms", 5: "service_rate", 8: "suffered", 11: "energy_mj", 15: "node_in_flight"}
+        names = {0: "feasible", 1: "net_ms", 5: "service_rate", 8: "suffered", 11: "energy_mj", 15: "others_in_flight"}
         assert {i: features[at + i] for i in names} == {i: f"{n} {c}" for i, n in names.items()}
         assert features[head + 16 * slots + c] == f"cloud {c}"

@@ -49,7 +49,7 @@ CANDIDATE: Final = np.dtype(
         ("price", np.float64),  # money for this request there
         ("free_mb", np.float64),  # node memory not in use
         ("in_flight", np.float64),  # sent there and not finished
-        ("node_in_flight", np.float64),  # the same of its whole node, all models together
+        ("others_in_flight", np.float64),  # the same on its node, of other variants only
     ],
     align=True,
 )

@@ -52,7 +52,7 @@ CANDIDATE_UNITS: Final = {
     "price": 1e-6,
     "free_mb": 10_000.0,
     "in_flight": 10.0,
-    "node_in_flight": 10.0,
+    "others_in_flight": 10.0,
 }
 #: Values of a slot, one for each word of a CANDIDATE: `feasible` in the place of its names, then its fields.
 SLOT: Final = 1 + len(CANDIDATE_UNITS)

@@ -58,7 +58,7 @@ class DispatchBatch(Batch):
     | + 1.. | net_ms, net_sd_ms, transfer_ms, proc_ms | 100, 10, 100, 100 |
     | + 5.. | service_rate, load, queue_ms | 100, 1, 100 |
     | + 8.. | suffered - 1, caused, accuracy | 1 |
-    | + 11.. | energy_mj, price, free_mb, in_flight, node_in_flight | 1000, 1e-6, 10000, 10, 10 |
+    | + 11.. | energy_mj, price, free_mb, in_flight, others_in_flight | 1000, 1e-6, 10000, 10, 10 |
     | 4 + M + S + 16 C + c | slot c: in the cloud | 1 |
 
     Slots that the model has no candidate for are zeros. When nothing is left to decide, all is zeros.

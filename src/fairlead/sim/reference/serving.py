@@ -230,7 +230,7 @@ class World:
             "price": place.price_per_ms * proc_ms,
             "free_mb": self._free_mb(place),
             "in_flight": len(flying),
-            "node_in_flight": self._on_node(place),
+            "others_in_flight": self._others(place),
         }
         return tuple(record[name] for name in CANDIDATE.names or ())
 
@@ -242,10 +242,10 @@ class World:
             return math.fsum(job.place.typical_ms for job in station.flying) / 1000.0
         return len(station.flying) / service_rate
 
-    def _on_node(self, place: Place) -> int:
-        """How many are in flight on the node of `place`, whatever they ask for."""
+    def _others(self, place: Place) -> int:
+        """How many are in flight on the node of `place` for other variants."""
         here = {self.station_of[p] for p in self.places if p.node is place.node}
-        return sum(len(station.flying) for station in here)
+        return sum(job.place is not place for station in here for job in station.flying)
 
     def _free_mb(self, place: Place) -> float:
         weights = sum(p.variant.memory_mb for p in self.places if p.node is place.node)

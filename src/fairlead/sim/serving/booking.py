@@ -74,7 +74,7 @@ def refresh_shared(plan: Any, world: Any, station_id: int) -> None:
     for kind in range(kinds):
         d = plan.node_deployments[first + kind]
         deployment, candidate = plan.deployments[d], world.candidates[d]
-        candidate.in_flight = candidate.node_in_flight = here
+        candidate.in_flight, candidate.others_in_flight = here, here - counts[kind]
         if not plan.rules[0].bind_streams:
             candidate.load = work_s
         candidate.free_mb = station.free_mb - used_mb
@@ -125,9 +125,7 @@ def book(plan: Any, world: Any, d: int, change: int) -> None:
     deployment = plan.deployments[d]
     station = plan.stations[deployment.station]
     if station.deployment >= 0:
-        candidate = world.candidates[d]
-        candidate.in_flight += change
-        candidate.node_in_flight = candidate.in_flight  # unless its node is crowded: see fill_nodes
+        world.candidates[d].in_flight += change
         refresh_queue(plan, world, d)
     else:
         world.counts[PROMISED, station.first + deployment.kind] += change
@@ -194,14 +192,14 @@ def fill_processing(plan: Any, world: Any, model: int, size_kb: float) -> None:
 
 @kernel
 def fill_nodes(plan: Any, world: Any, model: int) -> None:
-    """Fill in what is in flight on nodes with several queues: less work than to tell all of them of each request."""
+    """Fill in what is in flight in the other queues of nodes: less work than to tell all of them of each request."""
     for d in range(plan.models[model].first, plan.models[model].last):
         node = plan.deployments[d].node
         if plan.stations[plan.deployments[d].station].deployment >= 0:
             here = 0.0
             for i in range(plan.node_first[node], plan.node_first[node + 1]):
                 here += world.candidates[plan.node_deployments[i]].in_flight
-            world.candidates[d].node_in_flight = here
+            world.candidates[d].others_in_flight = here - world.candidates[d].in_flight
 
 
 @inlined
