@@ -83,7 +83,11 @@ def show(out: Console, found: Explanation, policy: str) -> None:
 
 
 def _ahead(found: Explanation) -> str:
-    return f", {found.margin:.4g} ahead of {found.rival}" if found.margin is not None else ""
+    if found.margin is None:
+        return ""
+    return (
+        f", {found.margin:.4g} ahead of {found.rival}" if found.margin else f", the first of equals with {found.rival}"
+    )
 
 
 def _fell_back(found: Explanation) -> str:
