@@ -7,6 +7,7 @@ start with that one decision forced to each alternative. Called by the cli.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -46,7 +47,7 @@ class Replayed:
     run: int  # in the whole run
     soon: int  # among those that arrive within SOON_S
     outcome: str | None  # of the request itself
-    latency_ms: float | None
+    latency_ms: float | None  # None when it was rejected
 
 
 @dataclass(frozen=True)
@@ -242,9 +243,16 @@ def _drivers(case: Case, made: Decision, actions: list[Action], chosen: Action, 
 
 def _replayed(found: Explanation, world: Any, again: Any) -> Replayed:
     more = (again.rows["outcome"] == Outcome.SUCCESS).astype(int) - (world.rows["outcome"] == Outcome.SUCCESS)
-    after_s = world.requests["now_ms"] / 1000.0 - found.at_s
-    soon = (after_s >= 0.0) & (after_s < SOON_S)
-    row = again.rows[found.number] if found.kind == "request" else None
-    outcome = Outcome(row["outcome"]).name.lower() if row is not None else None
-    latency_ms = float(row["latency_ms"]) if row is not None else None
-    return Replayed(int(more.sum()), int(more[soon].sum()), outcome, latency_ms)
+    now_ms = world.requests["now_ms"]
+    after_ms = now_ms - (now_ms[found.number] if found.kind == "request" else 1000.0 * found.at_s)
+    soon = (after_ms >= 0.0) & (after_ms < 1000.0 * SOON_S)
+    run = Replayed(int(more.sum()), int(more[soon].sum()), None, None)
+    if found.kind == "window":
+        return run
+    row = again.rows[found.number]
+    latency_ms = float(row["latency_ms"])
+    return replace(
+        run,
+        outcome=Outcome(row["outcome"]).name.lower(),
+        latency_ms=None if math.isnan(latency_ms) else latency_ms,
+    )
