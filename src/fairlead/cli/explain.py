@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from fairlead.cli.catalog import console
 from fairlead.cli.experiment import MOST_SEED, check_outputs, write_outputs
-from fairlead.cli.tables import Columns, foot, head, table
+from fairlead.cli.tables import Columns, foot, head, print_fitting
 from fairlead.domain.errors import UserError
 from fairlead.experiments.explain import SOON_S, Alternative, Driver, Explanation, as_document, explain
 from fairlead.policies.interface import find
@@ -20,6 +20,7 @@ from fairlead.policies.jit import compiled_before
 from fairlead.scenarios.loader import load
 
 _MOST_INPUTS, _MOST_GROUPS = 10, 6
+_LEAST_IMPORTANT_FIRST = ("what it does", "in flight", "mJ", "accuracy", "outcome", "not possible", "expected ms")
 _WHAT_DROVE = (
     "what drove it: how far the margin would shrink were this at its value typical of training (below 0: grow). "
     "One at a time: what inputs do together is not in it"
@@ -67,7 +68,8 @@ def show(out: Console, found: Explanation, policy: str) -> None:
     out.print(f"[bold]{escape(policy)}[/bold] chose [bold]{escape(found.chosen)}[/bold]{escape(_ahead(found))}")
     if found.fallback:
         out.print(escape(_fell_back(found)))
-    out.print(table(_alternatives(found)))
+    columns = _alternatives(found)
+    print_fitting(out, columns, [heading for heading in _LEAST_IMPORTANT_FIRST if heading in columns])
     if any(a.replayed for a in found.alternatives):
         out.print(
             f"replayed: requests in time and accurate, more than with {escape(found.chosen)}, among those that arrive "
@@ -134,7 +136,7 @@ def _show_drivers(out: Console, found: Explanation, drivers: list[Driver], most:
         columns["typical"] = [f"{seen[d.name].typical:.4g}" for d in strong]
     columns["margin"] = [f"{d.move:+.4g}" for d in strong]
     columns["then chosen"] = ["the same" if d.then == found.chosen else d.then for d in strong]
-    out.print(table(columns))
+    print_fitting(out, columns, ["then chosen"] if group else ["then chosen", "typical", "value"])
     if len(drivers) > len(strong):
         out.print(f"[dim]{len(drivers) - len(strong)} more, of less or no effect: --json has them[/dim]")
 
