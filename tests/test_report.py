@@ -16,11 +16,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+import bundles
 from browser import chromium
 from documents import BINS, NODES, POLICIES, document, swept, unfinished
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.document import check, highlighted, points
+from fairlead.measure.report.explanation_page import write_explanation_report
 from fairlead.measure.report.page import page, write_report
 from fairlead.measure.report.plots import Plot, over_values, plots_of, plots_of_all
 from fairlead.measure.report.static import write_plots
@@ -1002,6 +1004,57 @@ def test_matrices_that_are_not_sound_are_refused_in_one_line(
     assert main(["report", str(tmp_path / "out.json")]) == 2
     line = capsys.readouterr().err
     assert line.startswith(f"fairlead: {tmp_path}/out.json: ")
+    assert message in line
+    assert line.count("\n") == 1
+
+
+# An explained decision
+
+
+def explanation(folder: Path, *more: str) -> dict[str, Any]:
+    """That of one request."""
+    bundle = bundles.dispatcher(folder / "agent", candidates=8)
+    asked = ["--at", "2", "--set", "duration_s=5", "--json", str(folder / "why.json"), *more]
+    assert main(["explain", "ecsrl", "--policy", str(bundle), *asked]) == 0
+    return dict(json.loads((folder / "why.json").read_text()))
+
+
+def test_an_explained_decision_is_drawn(open_page: Open, tmp_path: Path) -> None:
+    file = tmp_path / "why.html"
+    whole = explanation(tmp_path, "--replay", "--report", str(file))
+    made, found = whole["decision"], open_page(file)
+    assert found.page.locator("figure:visible").count() == 4
+    moved = [d for d in made["drivers"] if d["move"]]
+    bars = {"worth": len(made["alternatives"]), "inputs": sum(not d["group"] for d in moved)}
+    for name, number in bars.items():
+        assert found.page.locator(f"figure[data-plot={name}] .mark-rect.role-mark path").count() == number
+    assert found.page.locator("h1").inner_text().endswith(f"chose {made['chosen']}")
+    assert found.page.locator("#controls").is_hidden()
+    assert not open_page(file, width=360).scrolls_sideways()
+    made["alternatives"][0]["name"] = whole["title"] = whole["settings"]["policy"] = EVIL
+    write_explanation_report(whole, file)
+    assert open_page(file).page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.pop("decision"), "decision: field required"),
+        (lambda d: d["settings"].pop("policy"), "settings.policy: field required"),
+        (lambda d: d["decision"].update(alternatives=[]), "decision.alternatives: list should have at least 1 item"),
+        (lambda d: d["decision"]["drivers"][0].update(name="x", group=False), "drivers.0: x is not among the inputs"),
+        (lambda d: d["decision"]["drivers"][0].update(move="inf"), "decision.drivers.0.move: input should be a valid"),
+    ],
+)
+def test_an_explanation_that_is_not_sound_is_refused_in_one_line(
+    change: Callable[[dict[str, Any]], Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = explanation(tmp_path)
+    change(made)
+    (tmp_path / "why.json").write_text(json.dumps(made))
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "why.json")]) == 2
+    line = capsys.readouterr().err
     assert message in line
     assert line.count("\n") == 1
 

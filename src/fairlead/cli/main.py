@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fairlead import __version__
 from fairlead.cli.train_options import add_train
@@ -24,6 +24,7 @@ examples:
   fairlead report out.json --plots plots           a page with plots, and the plots as PNG and SVG
   fairlead degradation ecsrl                       how workloads slow each other down on its devices
   fairlead train aset --scenario full-edge --out runs/mine        an agent that picks the rule of each window
+  fairlead explain ecsrl --policy ecsrl --at 30    why a learned policy decided as it did
 """
 _SCENARIO = "a name from `fairlead scenarios`, or a .yaml file"
 
@@ -49,6 +50,13 @@ _DEGRADATION_EXAMPLES = """\
 examples:
   fairlead degradation ecsrl
   fairlead degradation ecsrl --set devices.xavier-nx.degradation.rho=0.8 --max 4 --report out.html
+"""
+
+_EXPLAIN_EXAMPLES = """\
+examples:
+  fairlead explain shifting --policy aset --at 600
+  fairlead explain ecsrl --policy ecsrl --at 30 --replay
+  fairlead explain ecsrl --policy ./runs/mine --request 1500 --json why.json --report why.html
 """
 
 _REPORT_EXAMPLES = """\
@@ -140,12 +148,45 @@ def _parser() -> argparse.ArgumentParser:
     _add_set(degradation)
     _add_outputs(degradation)
     add_train(commands)
+    _add_explain(commands)
     commands.add_parser("scenarios", help="list the scenarios that ship")
     commands.add_parser("policies", help="list the policies, third parties' included")
     show = commands.add_parser("show", help="show a scenario and its assumptions")
     show.add_argument("scenario", metavar="SCENARIO", help=_SCENARIO)
     _add_set(show)
     return parser
+
+
+def _add_explain(commands: Any) -> None:
+    explain = commands.add_parser(
+        "explain",
+        help="show why a learned policy decided as it did",
+        description="Play a scenario with a learned policy and explain one of its decisions: what it saw, what the\n"
+        "alternatives were worth to it, and which inputs drove the choice.",
+        epilog=_EXPLAIN_EXAMPLES + _SET,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    explain.add_argument("scenario", metavar="SCENARIO", help=_SCENARIO)
+    explain.add_argument(
+        "--policy", required=True, metavar="NAME|FOLDER", help="a learned one of `fairlead policies`, or a bundle"
+    )
+    which = explain.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "--at",
+        type=float,
+        metavar="SECONDS",
+        help="the window under way then, or the first request decided from then on",
+    )
+    which.add_argument("--request", type=int, metavar="ID", help="this request, by its number in the workload")
+    explain.add_argument("--seed", type=int, default=0, metavar="N", help="of the workload (default 0)")
+    explain.add_argument(
+        "--replay",
+        action="store_true",
+        help="run it again with each alternative in the place of this one decision, and tell the difference",
+    )
+    _add_set(explain)
+    _add_outputs(explain)
 
 
 def _add_set(parser: argparse.ArgumentParser) -> None:
@@ -217,6 +258,12 @@ def _train(args: argparse.Namespace) -> int:
     return run_train(args)
 
 
+def _explain(args: argparse.Namespace) -> int:
+    from fairlead.cli.explain import run_explain
+
+    return run_explain(args)
+
+
 def _scenarios(args: argparse.Namespace) -> int:
     from fairlead.cli import catalog
 
@@ -236,7 +283,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 _RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "train": _train,
-        "scenarios": _scenarios, "policies": _policies, "show": _show}  # fmt: skip
+        "explain": _explain, "scenarios": _scenarios, "policies": _policies, "show": _show}  # fmt: skip
 
 
 def _run(arguments: list[str]) -> int:

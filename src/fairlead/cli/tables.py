@@ -32,11 +32,11 @@ def show(out: Console, result: Comparison, given: list[str], overrides: list[str
         out.print(f"{seeds} paired seeds of {requests:,.0f} requests; mean and 95 % interval; shares in % of requests")
         if bound := result.bound_values(label):
             out.print(f"no policy can pass {percent(estimate(bound))} success")
-        _print(out, *_outcomes(result, label))
+        print_fitting(out, *_outcomes(result, label))
         out.print(
             "energy (idle included), price of busy time, how busy, success per SLA class and tenant in %, fairness"
         )
-        _print(out, *_costs(result, label))
+        print_fitting(out, *_costs(result, label))
         foot(out, scenario, name)
     failed(out, result)
 
@@ -60,8 +60,8 @@ def failed(out: Console, result: Comparison) -> None:
         out.print(f"[red]failed[/red]: {escape(policy)}")
 
 
-def _print(out: Console, columns: Columns, least_important_first: list[str]) -> None:
-    """Print the columns that fit; the first of them is the policies."""
+def print_fitting(out: Console, columns: Columns, least_important_first: list[str]) -> None:
+    """Print the columns that fit; the first of them names the rows."""
     left_out, order = [], list(columns)
     for heading in least_important_first:
         if width(columns) <= out.width:

@@ -55,9 +55,7 @@ class _Learned:
         if manifest.kind != kind:
             self._found(Fault(Fallback.CORRUPT, f"it is a {manifest.kind}, not a {kind}"))
         self._manifest, self._model = manifest, model
-        slack = WIDENED * (manifest.high - manifest.low) + ROUNDING
-        self._least = (manifest.low - slack).astype(np.float32)
-        self._most = (manifest.high + slack).astype(np.float32)
+        self._least, self._most = limits(manifest)
 
     def _found(self, what: object) -> None:
         """Note it if it is a fault; the first one counts."""
@@ -167,6 +165,12 @@ class Selector(_Learned):
             else:
                 chosen[b] = values[b].argmax()
         return chosen
+
+
+def limits(manifest: Manifest) -> tuple[Any, Any]:
+    """The least and the most of each input, float32 (F,), that the model is asked about."""
+    slack = WIDENED * (manifest.high - manifest.low) + ROUNDING
+    return (manifest.low - slack).astype(np.float32), (manifest.high + slack).astype(np.float32)
 
 
 def _rule(name: str) -> Policy | Fault:

@@ -1,13 +1,13 @@
 """The forms of result documents, as far as reports read them: every field with its type.
 
-`document.check` and `study.check_study` hold documents against them, so that nothing behind these meets a wrong type.
-What else a document has is not looked at.
+`document.check`, `study.check_study` and `explanation.check_explanation` hold documents against them, so that nothing
+behind these meets a wrong type. What else a document has is not looked at.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, Field, FiniteFloat, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic takes the one in typing from Python 3.12 on only
@@ -141,7 +141,72 @@ class _Study(TypedDict):
     matrices: Annotated[list[_Matrix], Field(min_length=1)]
 
 
-COMPARISON, STUDY = _Document, _Study  #: what a document can be
+class _Seen(TypedDict):
+    name: Text
+    unit: Text
+    value: Number
+    typical: Number
+    low: Number
+    high: Number
+    outside: bool
+
+
+class _Replayed(TypedDict):
+    run: int
+    soon: int
+    outcome: Text | None
+    latency_ms: Number
+
+
+class _Alternative(TypedDict):
+    name: Text
+    chosen: bool
+    excluded: list[Text]
+    value: Number
+    share: Number
+    facts: dict[Text, Number]
+    summary: Text
+    replayed: _Replayed | None
+
+
+class _Driver(TypedDict):
+    name: Text
+    group: bool
+    move: FiniteFloat
+    then: Text
+
+
+class _Decision(TypedDict):
+    kind: Literal["window", "request"]
+    number: Count
+    at_s: FiniteFloat
+    until_s: FiniteFloat
+    situation: dict[Text, Text | FiniteFloat]
+    chosen: Text
+    fallback: Text | None
+    rule: Text
+    inputs: list[_Seen]
+    alternatives: Annotated[list[_Alternative], Field(min_length=1)]
+    rival: Text | None
+    margin: Number
+    drivers: list[_Driver]
+
+
+class _Asked(TypedDict):
+    policy: Text
+
+
+class _Explanation(TypedDict):
+    fairlead: Text
+    versions: dict[Text, Text]
+    settings: _Asked
+    title: Text
+    assumptions: NotRequired[list[Text] | None]
+    soon_s: FiniteFloat
+    decision: _Decision
+
+
+COMPARISON, STUDY, EXPLANATION = _Document, _Study, _Explanation  #: what a document can be
 
 
 @cache

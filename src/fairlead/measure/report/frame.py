@@ -1,7 +1,7 @@
 """What every report page shares: one HTML file with its plots, data and JavaScript inside.
 
-`page` and `study_page` fill it. The page loads nothing: its content security policy allows its own scripts by their
-hashes and forbids every connection.
+`page`, `study_page` and `explanation_page` fill it. The page loads nothing: its content security policy allows its own
+scripts by their hashes and forbids every connection.
 """
 
 from __future__ import annotations

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, TypeVar
 
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.document import Document, check
+from fairlead.measure.report.explanation import check_explanation, is_explanation
+from fairlead.measure.report.explanation_page import write_explanation_report
 from fairlead.measure.report.page import write_report
-from fairlead.measure.report.static import write_plots, write_study_plots
+from fairlead.measure.report.static import write_explanation_plots, write_plots, write_study_plots
 from fairlead.measure.report.study import check_study, is_study
 from fairlead.measure.report.study_page import write_study_report
+
+F = TypeVar("F")
 
 
 def read(path: Path) -> Document:
@@ -24,7 +29,7 @@ def read(path: Path) -> Document:
     except (ValueError, RecursionError) as error:  # not JSON, or not text, or nested without end
         raise UserError(f"{path}: not JSON ({error}); give a file that `fairlead compare --json` wrote") from error
     try:
-        check_study(document) if is_study(document) else check(document)
+        _of(document, check, check_study, check_explanation)(document)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return dict(document)
@@ -32,9 +37,14 @@ def read(path: Path) -> Document:
 
 def write_any_report(document: Document, path: Path) -> None:
     """Write the page that belongs to the document."""
-    (write_study_report if is_study(document) else write_report)(document, path)
+    _of(document, write_report, write_study_report, write_explanation_report)(document, path)
 
 
 def write_any_plots(document: Document, folder: Path) -> list[Path]:
     """Write the plots that belong to the document; the paths written."""
-    return (write_study_plots if is_study(document) else write_plots)(document, folder)
+    return _of(document, write_plots, write_study_plots, write_explanation_plots)(document, folder)
+
+
+def _of(document: Any, comparison: F, study: F, explanation: F) -> F:
+    """What belongs to the kind of the document."""
+    return study if is_study(document) else explanation if is_explanation(document) else comparison

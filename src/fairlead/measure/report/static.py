@@ -10,6 +10,8 @@ from types import ModuleType
 from fairlead.domain.errors import UserError
 from fairlead.measure.files import check_folder, write_whole
 from fairlead.measure.report.document import Document, check, points, sweep
+from fairlead.measure.report.explanation import check_explanation
+from fairlead.measure.report.explanation import plots as explanation_plots
 from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
 from fairlead.measure.report.study import check_study, devices
 from fairlead.measure.report.style import CONFIG, Spec
@@ -44,6 +46,14 @@ def write_study_plots(document: Document, folder: Path) -> list[Path]:
         for plot in measured.plots()
     }
     return _write(specs, folder)
+
+
+def write_explanation_plots(document: Document, folder: Path) -> list[Path]:
+    """The same for an explained decision, as POLICY-PLOT.svg and .png."""
+    check_explanation(document)
+    (name,) = safe_names([Path(document["settings"]["policy"]).name])
+    drawn = [plot for plot in explanation_plots(document) if plot.spec]
+    return _write({f"{name}-{plot.name}": _titled(plot, document["title"]) for plot in drawn}, folder)
 
 
 def _write(specs: dict[str, Spec], folder: Path) -> list[Path]:

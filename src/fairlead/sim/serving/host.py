@@ -1,8 +1,8 @@
 """Runs a policy in a world: compiled policies inside the engine's loop, all others at its stops.
 
-`simulate` is the short way for users; `experiments` calls `run` on worlds that it reuses. Policies get no way to change
-the world, and whatever they do wrong becomes a PolicyError that names them. Learned policies don't look at a clock
-here: results would depend on the machine.
+`simulate` is the short way for users; `experiments` calls `run` on worlds that it reuses, and `run_dispatcher` or
+`run_selector` where it watches a learned policy. Policies get no way to change the world, and whatever they do wrong
+becomes a PolicyError that names them. Learned policies don't look at a clock here: results would depend on the machine.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def simulate(scenario: Scenario, policy: str | Policy, seed: int = 0) -> Run:
 def run(plan: Plan, world: World, policy: Policy) -> Account:
     """Run the world to its end under `policy`. Raises PolicyError, which names the policy, when that fails."""
     if isinstance(policy, LearnedPolicy):
-        return (_run_selector if policy.kind == "selector" else _run_dispatcher)(plan, world, policy)
+        if policy.kind == "selector":
+            return run_selector(plan, world, Selector(policy.bundle, *selector_sizes(plan)))
+        return run_dispatcher(plan, world, Dispatcher(policy.bundle), policy)
     if policy.kind == "python":
         return _run_python(plan, world, policy)
     return _run_compiled(plan, world, policy)
@@ -106,8 +108,8 @@ def _run_python(plan: Plan, world: World, policy: Policy) -> Account:
     return Account(int(clock["decisions"]))
 
 
-def _run_dispatcher(plan: Plan, world: World, policy: LearnedPolicy) -> Account:
-    dispatcher = Dispatcher(policy.bundle)
+def run_dispatcher(plan: Plan, world: World, dispatcher: Dispatcher, policy: Policy) -> Account:
+    """`run`, asking this dispatcher; `policy` is who is named when it fails."""
     if dispatcher.fault:  # the rule decides everything, inside the engine's loop
         account = _run_compiled(plan, world, dispatcher.fallback)
         return Account(account.decisions, {dispatcher.fault.reason.value: account.decisions})
@@ -123,9 +125,13 @@ def _run_dispatcher(plan: Plan, world: World, policy: LearnedPolicy) -> Account:
     return Account(dispatcher.decisions, _by_reason(dispatcher.fallbacks))
 
 
-def _run_selector(plan: Plan, world: World, policy: LearnedPolicy) -> Account:
-    """The windows of the gym: asked before the first and at every edge behind which something may arrive."""
-    selector = Selector(policy.bundle, plan.links.shape[1], float(plan.rules["window_ms"][0]))
+def selector_sizes(plan: Plan) -> tuple[int, float]:
+    """What a Selector must know of a plan: how many nodes there are and how long a window is, in ms."""
+    return plan.links.shape[1], float(plan.rules["window_ms"][0])
+
+
+def run_selector(plan: Plan, world: World, selector: Selector) -> Account:
+    """`run`, asking this selector as the gym does: before the first window and where something may arrive behind it."""
     handle = Handle(plan, [world], [_pointer(rule) for rule in selector.rules])
     view = WindowView(plan, selector.nodes, selector.mix)
     stats = np.zeros((1, view.features), np.float32)

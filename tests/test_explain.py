@@ -1,0 +1,339 @@
+"""`fairlead explain`: inputs in natural units, drivers as a linear model's arithmetic has them, only what is possible
+as an alternative, replays as when the decision is forced by hand, and one line for what can't be explained.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bundles
+from builders import link, link_change, rich_scenario, scenario
+from fairlead.cli.main import main
+from fairlead.domain.errors import UserError
+from fairlead.domain.outcomes import Outcome
+from fairlead.domain.scenario import Scenario
+from fairlead.experiments.explain import Explanation, explain
+from fairlead.policies.interface import Policy, find
+from fairlead.policies.learned import Dispatcher, Selector
+from fairlead.sim.gym.envs import WindowEnv
+from fairlead.sim.gym.window import WindowSettings
+from fairlead.sim.serving.host import simulate
+from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.windows import capacity_qps
+
+SEED = 3
+PLACES = ("small on pair", "small on shared", "large on shared", "large on cloud")
+
+
+@pytest.fixture(scope="module")
+def rich() -> Scenario:
+    return rich_scenario()
+
+
+def moves(found: Explanation) -> dict[str, float]:
+    return {d.name: d.move for d in found.drivers if d.move}
+
+
+def by_name(found: Explanation) -> dict[str, Any]:
+    return {a.name: a for a in found.alternatives}
+
+
+def natural(found: Explanation) -> dict[str, float]:
+    return {i.name: i.value for i in found.inputs}
+
+
+# ---- a window of a selector
+
+
+def test_a_window_shows_the_one_before_in_natural_units(tmp_path: Path, rich: Scenario) -> None:
+    policy = find(str(bundles.selector(tmp_path, mix=True)))
+    found = explain(rich, policy, SEED, at_s=1.9)
+    run = simulate(rich, policy, SEED)
+    assert (found.kind, found.number, found.at_s, found.until_s) == ("window", 7, 1.75, 2.0)
+    assert found.chosen == run.account.active[7]
+    value, window = natural(found), run.windows[6]
+    assert (value["qps"], value["rps"]) == pytest.approx(
+        (window["arrived"] / 0.25, window["delivered"] / 0.25), rel=1e-6
+    )
+    assert value["clients"] == pytest.approx(window["clients"], rel=1e-6)
+    sent_qps = run.dispatched[6] / 0.25
+    assert [value[f"load {n}"] for n in rich.nodes] == pytest.approx(100 * sent_qps / capacity_qps(build_plan(rich)))
+    assert [value[f"delay {n}"] for n in rich.nodes] == pytest.approx([3.0, 3.0, 15.0])
+    arrivals = run.requests[(run.requests["now_ms"] >= 1500.0) & (run.requests["now_ms"] < 1750.0)]
+    assert value["within 80 ms"] == pytest.approx(100 * np.mean(arrivals["deadline_ms"] <= 80.0), rel=1e-6)
+    assert len(value) == 7 + 2 * 3  # the fourth node of the model is padding
+    assert {i.name: i.unit for i in found.inputs}["load cloud"] == "% of capacity"
+
+
+def test_drivers_of_a_window_are_the_linear_models(tmp_path: Path, rich: Scenario) -> None:
+    """farthest - load-balancing = qps - 0.5; typical is 1 everywhere."""
+    policy = find(str(bundles.selector(tmp_path, mix=True)))
+    chosen = set()
+    for at_s in (0.0, 1.0, 2.3, 4.9):
+        found = explain(rich, policy, SEED, at_s=at_s)
+        qps = natural(found)["qps"] / capacity_qps(build_plan(rich)).sum()
+        sign = 1.0 if found.chosen == "farthest" else -1.0
+        assert found.margin == pytest.approx(sign * (qps - 0.5), abs=1e-6)
+        expected = sign * (qps - 1.0)  # the margin as it is - the margin at qps 1
+        assert moves(found) == pytest.approx({"qps": expected, "the traffic": expected}, abs=1e-6)
+        assert {d.then for d in found.drivers if d.move} == {"farthest"}
+        assert {d.then for d in found.drivers if not d.move} == {found.chosen}
+        chosen.add(found.chosen)
+    assert chosen == {"farthest", "load-balancing"}
+
+
+def test_groups_of_a_window_are_what_belongs_together(tmp_path: Path, rich: Scenario) -> None:
+    at = {"at_s": 1.0}
+    mixed = explain(rich, find(str(bundles.selector(tmp_path / "mix", mix=True, nodes=5))), SEED, **at)
+    assert {d.name for d in mixed.drivers if d.group} == {
+        "the traffic", "the deadline mix", "all loads", "all delays", "places without a node",
+        "node pair", "node shared", "node cloud",
+    }  # fmt: skip
+    plain = explain(rich, find(str(bundles.selector(tmp_path / "plain", nodes=3))), SEED, **at)
+    assert {d.name for d in plain.drivers if d.group} == {"the traffic", "all loads"}
+
+
+def test_a_replayed_window_is_as_when_it_is_forced_by_hand(tmp_path: Path, rich: Scenario) -> None:
+    names = ("load-balancing", "farthest")
+    policy = find(str(bundles.selector(tmp_path, names)))
+    found = explain(rich, policy, SEED, at_s=1.1, replay=True)
+    before = simulate(rich, policy, SEED).rows["outcome"] == Outcome.SUCCESS
+    assert before.sum() > 0
+    for i, name in enumerate(names):
+        live = Selector(policy.bundle, 3, 250.0)
+        env = WindowEnv(rich, settings=WindowSettings(names, nodes=4))
+        observation, _ = env.reset(options={"workload_seed": SEED})
+        window, terminated = 0, False
+        while not terminated:
+            action = i if window == 4 else int(live.select(observation[None])[0])
+            observation, _, terminated, _, _ = env.step(action)
+            window += 1
+        after = env.batch.handle.worlds[0].rows["outcome"][: len(before)] == Outcome.SUCCESS
+        replayed = by_name(found)[name].replayed
+        assert replayed.run == after.sum() - before.sum()
+        assert (replayed.run == 0) == (name == found.chosen)
+
+
+# ---- a request of a dispatcher
+
+
+def test_drivers_of_a_request_are_the_linear_models(tmp_path: Path, rich: Scenario) -> None:
+    """A candidate is worth - proc_ms - in_flight / 10; typical are 100 ms and 10 in flight."""
+    policy = find(str(bundles.dispatcher(tmp_path, candidates=6)))
+    found = explain(rich, policy, SEED, at_s=0.005)
+    run = simulate(rich, policy, SEED)
+    assert found.at_s == pytest.approx(run.requests["now_ms"][found.number] / 1000.0)
+    assert found.at_s >= 0.005 > run.requests["now_ms"][found.number - 1] / 1000.0
+    value = natural(found)
+    worth = {p: -value[f"proc_ms of {p}"] - value[f"in_flight of {p}"] / 10.0 for p in PLACES}
+    first, second = sorted(worth, key=lambda p: -worth[p])[:2]
+    assert (found.chosen, found.rival) == (first, second)
+    assert found.margin == pytest.approx(worth[first] - worth[second], abs=1e-4)
+    expected = {}
+    for sign, place in ((1.0, first), (-1.0, second)):
+        proc = sign * (100.0 - value[f"proc_ms of {place}"])
+        flight = sign * (10.0 - value[f"in_flight of {place}"]) / 10.0
+        expected |= {f"proc_ms of {place}": proc, f"in_flight of {place}": flight, f"all of {place}": proc + flight}
+    both = sum(expected.get(f"all of {variant} on shared", 0.0) for variant in ("small", "large"))
+    expected |= {"node shared": both} if both else {}
+    assert moves(found) == pytest.approx(expected, abs=1e-3)
+    sizes = [abs(d.move) for d in found.drivers]
+    assert sizes == sorted(sizes, reverse=True)
+    assert by_name(found)["large on cloud"].facts["accuracy"] == pytest.approx(0.9)
+    assert value["accuracy of large on cloud"] == pytest.approx(0.9)
+    assert value["suffered of small on pair"] == 1.0
+
+
+def test_scores_have_their_softmax_share(tmp_path: Path, rich: Scenario) -> None:
+    found = explain(rich, find(str(bundles.dispatcher(tmp_path, reject=-12.0))), SEED, request=4)
+    possible = [a for a in found.alternatives if not a.excluded]
+    weights = np.exp([a.value for a in possible])
+    assert [a.share for a in possible] == pytest.approx(list(weights / weights.sum()))
+    assert found.alternatives[-1].name == "reject"
+    assert 0.0 < found.alternatives[-1].share < 1.0
+
+
+def test_a_masked_candidate_is_never_an_alternative(tmp_path: Path, rich: Scenario) -> None:
+    """The model wants the first place above all, whose link is down from 2 to 2.5 s."""
+    policy = find(str(bundles.dispatcher(tmp_path, bias=[1e3, 0.0, 0.0, 0.0])))
+    found = explain(rich, policy, SEED, at_s=2.1, replay=True)
+    first = by_name(found)["small on pair"]
+    assert "unreachable" in first.excluded
+    assert first.value > max(a.value for a in found.alternatives if a is not first)
+    assert (first.share, first.replayed, first.chosen) == (None, None, False)
+    assert "small on pair" not in {found.chosen, found.rival, *(d.then for d in found.drivers)}
+    possible = [a for a in found.alternatives if not a.excluded]
+    assert len(possible) > 1
+    assert sum(a.share for a in possible) == pytest.approx(1.0)
+    assert all(a.replayed for a in possible)
+    assert explain(rich, policy, SEED, at_s=1.0).chosen == "small on pair"
+
+
+def test_a_replayed_request_is_as_when_it_is_forced_by_hand(
+    tmp_path: Path, rich: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.experiments.explain.SOON_S", 0.5)
+    policy = find(str(bundles.dispatcher(tmp_path)))
+    found = explain(rich, policy, SEED, request=5, replay=True)
+    before = simulate(rich, policy, SEED)
+    tried = 0
+    for answer, name in [*enumerate(PLACES), (-1, "reject")]:
+        replayed, live = by_name(found)[name].replayed, Dispatcher(policy.bundle)
+        if replayed is None:
+            continue
+
+        def forced(request: Any, *rest: Any, answer: int = answer, live: Any = live) -> int:
+            own = live.decide(request, *rest)
+            return answer if request.id == 5 else own
+
+        after = simulate(rich, Policy("forced", forced, "python"), SEED)
+        more = (after.rows["outcome"] == Outcome.SUCCESS).astype(int) - (before.rows["outcome"] == Outcome.SUCCESS)
+        after_ms = before.requests["now_ms"] - before.requests["now_ms"][5]
+        assert replayed.run == more.sum()
+        assert replayed.soon == more[(after_ms >= 0.0) & (after_ms < 500.0)].sum()
+        assert replayed.outcome == Outcome(after.rows["outcome"][5]).name.lower()
+        tried += 1
+    assert tried == 5
+    assert by_name(found)["reject"].replayed.outcome == "rejected"
+    assert by_name(found)[found.chosen].replayed.run == 0
+
+
+def test_explaining_changes_nothing(tmp_path: Path, rich: Scenario) -> None:
+    policy = find(str(bundles.dispatcher(tmp_path)))
+    assert explain(rich, policy, SEED, request=5, replay=True) == explain(rich, policy, SEED, request=5, replay=True)
+
+
+# ---- falling back
+
+
+def test_a_window_out_of_range_tells_the_rule_and_the_input(tmp_path: Path, rich: Scenario) -> None:
+    folder = bundles.selector(tmp_path, high=[0.0, *[10.0] * 6])
+    found = explain(rich, find(str(folder)), SEED, at_s=1.0, replay=True)
+    assert (found.fallback, found.chosen, found.rule) == ("range", "closest", "closest")
+    assert [i.name for i in found.inputs if i.outside] == ["qps"]
+    assert (found.margin, found.rival, found.drivers) == (None, None, [])
+    assert [a.name for a in found.alternatives] == ["load-balancing", "farthest", "closest"]
+    assert [a.value is None for a in found.alternatives] == [False, False, True]
+    assert by_name(found)["farthest"].replayed is not None
+    bundles.edit(folder, fallback="farthest")  # the rule is one of those that the model picks from
+    found = explain(rich, find(str(folder)), SEED, at_s=1.0)
+    assert [(a.name, a.chosen) for a in found.alternatives] == [("load-balancing", False), ("farthest", True)]
+
+
+def test_more_candidates_than_the_model_knows_are_told_without_values(tmp_path: Path, rich: Scenario) -> None:
+    found = explain(rich, find(str(bundles.dispatcher(tmp_path, candidates=2))), SEED, request=10, replay=True)
+    assert (found.fallback, found.inputs, found.drivers) == ("size", [], [])
+    assert {a.value for a in found.alternatives} == {None}
+    assert by_name(found)[found.chosen].replayed.run == 0
+
+
+# ---- the command
+
+
+def say(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["explain", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+SHORT = ("--set", "duration_s=5", "--set", "window_ms=250")
+
+
+def test_the_command_shows_a_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(bundles.dispatcher(tmp_path / "d", candidates=8))
+    text = say(capsys, "ecsrl", "--policy", folder, "--at", "2", *SHORT, "--replay", "--seed", "1")
+    assert "deadline_ms" in text
+    assert "chose" in text
+    assert "ahead of" in text
+    assert "whole run" in text
+    assert "proc_ms of" in text
+    assert "One at a time" in text
+    document = json.loads(say(capsys, "ecsrl", "--policy", folder, "--request", "7", *SHORT, "--json", "-"))
+    assert document["settings"]["request"] == document["decision"]["number"] == 7
+    assert document["kind"] == "explanation"
+    assert len(document["decision"]["inputs"]) == 4 + 16 * (len(document["decision"]["alternatives"]) - 1) + 2
+    assert document["versions"]["onnxruntime"]
+
+
+def test_the_command_shows_a_window_and_a_fallback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = bundles.selector(tmp_path / "s")
+    text = say(capsys, "ecsrl", "--policy", str(folder), "--at", "2.1", *SHORT)
+    assert "window 8, 2 to 2.25 s: inputs of the window before, 1.75 to 2 s" in text
+    assert "requests/s" in text
+    bundles.edit(folder, high=[0.0, *[10.0] * 6])
+    text = say(capsys, "ecsrl", "--policy", str(folder), "--at", "2.1", *SHORT)
+    assert "its model did not decide (range), the rule closest did: qps " in text
+
+
+def test_the_report_is_made_fresh_and_from_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("vl_convert")
+    folder = str(bundles.dispatcher(tmp_path / "d", candidates=8))
+    files = {name: str(tmp_path / name) for name in ("out.json", "fresh.html", "saved.html", "plots")}
+    outputs = ("--json", files["out.json"], "--report", files["fresh.html"], "--plots", files["plots"])
+    say(capsys, "ecsrl", "--policy", folder, "--at", "2", *SHORT, "--replay", *outputs)
+    assert main(["report", files["out.json"], "-o", files["saved.html"]]) == 0
+    assert Path(files["saved.html"]).read_bytes() == Path(files["fresh.html"]).read_bytes()
+    made = {file.name for file in Path(files["plots"]).glob("*.svg")}
+    assert made == {f"d-{name}.svg" for name in ("worth", "replay", "inputs", "groups")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--policy", "closest", "--at", "1"), "policy 'closest' is a fixed rule, only learned ones are explained"),
+        (("--policy", "./d", "--at", "5"), "--at 5: ecsrl runs from 0 s to before 5 s"),
+        (("--policy", "./d", "--at", "-1"), "--at -1: ecsrl runs from 0 s"),
+        (("--policy", "./d", "--at", "nan"), "--at nan: ecsrl runs from 0 s"),
+        (("--policy", "./d", "--at", "4.999999"), "--at 5: nothing is decided from then on"),
+        (("--policy", "./d", "--request", "99999"), "--request 99999: ecsrl has requests 0 to "),
+        (("--policy", "./s", "--request", "3"), "--request 3: ./s decides about windows; give a time by --at"),
+        (("--policy", "./d"), "one of the arguments --at --request is required"),
+        (("--policy", "./d", "--at", "1", "--request", "3"), "not allowed with argument"),
+        (("--policy", "./d", "--at", "1", "--seed", "-1"), "--seed -1: expected a whole number"),
+        (("--policy", "./broken", "--at", "1"), "policy './broken' can't be asked here (model.onnx: No such file"),
+        (("--policy", "./hasty", "--at", "1"), "it was trained on windows of 10 ms, here they are 250 ms"),
+        (("--policy", "./atypical", "--at", "1"), "typical in manifest.json needs "),
+        (("--policy", "./nowhere", "--at", "1"), "policy './nowhere': no such folder"),
+    ],
+)
+def test_what_can_not_be_explained_is_one_line(
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bundles.dispatcher(tmp_path / "d", candidates=8)
+    bundles.dispatcher(tmp_path / "atypical", candidates=8, typical=[1.0])
+    (bundles.dispatcher(tmp_path / "broken") / "model.onnx").unlink()
+    bundles.selector(tmp_path / "s")
+    bundles.selector(tmp_path / "hasty", window_ms=10.0)
+    assert main(["explain", "ecsrl", *arguments, *SHORT]) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+def test_requests_that_nobody_was_asked_about(tmp_path: Path) -> None:
+    policy, bound = find(str(bundles.dispatcher(tmp_path))), rich_scenario("stream")
+    rows = simulate(bound, policy, SEED).rows
+    followed = int(np.flatnonzero(rows["bound"] == 1)[5])
+    with pytest.raises(
+        UserError, match=f"--request {followed}: it went where its stream was bound; .* by request "
+    ) as said:
+        explain(bound, policy, SEED, request=followed)
+    first = int(str(said.value).split()[-1])
+    assert explain(bound, policy, SEED, request=first).number == first
+    down = scenario(
+        changes=[link_change(at_s=0.001, up=False), link_change(at_s=1.0, up=True)], links=[link()], rate_per_min=600.0
+    )
+    with pytest.raises(UserError, match=r"--request 2: nothing was feasible \(unreachable\), so"):
+        explain(down, policy, SEED, request=2)
+    with pytest.raises(UserError, match="--at 0: nothing is decided from then on"):
+        explain(down, policy, SEED, at_s=0.0)
