@@ -32,6 +32,7 @@ from fairlead.policies.bundled import shipped
 from fairlead.policies.interface import find, registry
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.policies.observe import dispatch_features, window_features
+from fairlead.scenarios.loader import load
 from fairlead.sim.gym.dispatch import DispatchBatch
 from fairlead.sim.gym.envs import WindowEnv
 from fairlead.sim.gym.window import WindowSettings
@@ -222,7 +223,20 @@ def test_shipped_bundles_are_whole() -> None:
         assert not isinstance(policy.bundle.model, Fault), f"{name}: {policy.bundle.model.why}"
         assert (policy.bundle.folder / "curve.csv").is_file()
         assert find(policy.bundle.fallback).kind == "compiled"
-        assert registry()[0][name] is not None
+        assert registry()[0][name].hash == policy.hash
+        for file in policy.bundle.folder.iterdir():  # nothing of the machine that it was trained on
+            content = file.read_bytes()
+            assert not any(word in content for word in (b"site-packages", b"/src/fairlead", b"--out /", b"/home/"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [3400, 18_500, 26_000])
+def test_the_shipped_dispatcher_is_never_behind_the_rule_that_stands_behind_it(rate: int) -> None:
+    here = load("ecsrl", [f"rate={rate}", "duration_s=60"])
+    agent = simulate(here, "ecsrl", seed=88_001)
+    rule = simulate(here, shipped()["ecsrl"].bundle.fallback, seed=88_001)
+    assert agent.figures["success"] > rule.figures["success"] - 0.005
+    assert agent.account.fallback_share == 0.0
 
 
 # ---- falling back
@@ -254,6 +268,8 @@ FAULTS: dict[str, tuple[Fallback, Spoil]] = {
     "no model": (Fallback.MISSING, lambda f: (f / "model.onnx").unlink()),
     "unknown fallback": (Fallback.MISSING, lambda f: bundles.edit(f, fallback="nonesuch")),
     "manifest no JSON": (Fallback.CORRUPT, lambda f: (f / "manifest.json").write_bytes(b"{\xff")),
+    "manifest too deep": (Fallback.CORRUPT, lambda f: (f / "manifest.json").write_text("[" * 200_000)),
+    "fallback of a name that no file has": (Fallback.MISSING, lambda f: bundles.edit(f, fallback="x" * 300)),
     "manifest a list": (Fallback.CORRUPT, lambda f: (f / "manifest.json").write_text("[]")),
     "manifest without sizes": (Fallback.CORRUPT, lambda f: bundles.edit(f, sizes=None)),
     "manifest of an unknown kind": (Fallback.CORRUPT, lambda f: bundles.edit(f, kind="oracle")),
@@ -287,8 +303,9 @@ def test_a_selector_with_a_fault_falls_back(tmp_path: Path, case: str) -> None:
     live = Selector(Bundle(folder), 3, 250.0)
     chosen = live.select(np.full((2, 7), 0.1, np.float32))
     assert chosen.tolist() == [len(live.rules) - 1] * 2
-    unread = "no folder", "no manifest", "manifest no JSON", "manifest a list", "unknown fallback"
-    assert live.rules[-1].name == ("load-balancing" if case in unread else "random")
+    unread = "no folder", "no manifest", "manifest no JSON", "manifest a list", "manifest too deep"
+    unknown = "unknown fallback", "fallback of a name that no file has"
+    assert live.rules[-1].name == ("load-balancing" if case in (*unread, *unknown) else "random")
     assert (live.decisions, dict(live.fallbacks)) == (2, {reason: 2})
 
 

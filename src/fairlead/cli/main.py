@@ -54,7 +54,7 @@ examples:
 
 _EXPLAIN_EXAMPLES = """\
 examples:
-  fairlead explain shifting --policy aset --at 600
+  fairlead explain shifting --policy ./runs/aset --at 600
   fairlead explain ecsrl --policy ecsrl --at 30 --replay
   fairlead explain ecsrl --policy ./runs/mine --request 1500 --json why.json --report why.html
 """

@@ -238,7 +238,8 @@ def _close(args: argparse.Namespace, learner: Learner, answer: Answer) -> int:
         print(f"  {place.label}: {learner.gap_words(best.verdict.gap_at(p))}")
     first = learner.judged[0]
     changes = [word for change in first.overrides for word in ("--set", change)]
-    example = ["fairlead", "compare", first.scenario, *changes, "--policies", f"{answer.best_rule},{args.out}"]
+    bundle = args.out if Path(args.out).name != args.out else f"./{args.out}"  # a bare name could be another policy's
+    example = ["fairlead", "compare", first.scenario, *changes, "--policies", f"{answer.best_rule},{bundle}"]
     print(f"try it on workloads that had no part in this: {shlex.join(example)}")
     if answer.finished:
         return 0

@@ -35,7 +35,7 @@ examples:
   fairlead train ecsrl --scenario ecsrl --out runs/mine
   fairlead train ecsrl --scenario ecsrl --rates 3400,12000,18000 --energy-weight 0.05 --out runs/frugal
   fairlead train ecsrl --scenario ecsrl --energy-weight 0:0.3 --degradation-weight 0:0.2 --out runs/pareto
-  fairlead train ecsrl --scenario ecsrl --objective constraint --target 0.9 --out runs/target
+  fairlead train ecsrl --scenario ecsrl --objective constraint --target 0.9 --energy-weight 1 --out runs/target
 """
 
 

@@ -162,7 +162,8 @@ class GainGroup(Part):
 
     def __init__(self, learner: Aset, rule: int, number: int) -> None:
         self._learner, self._rule = learner, rule
-        self._late = number / learner.settings.groups  # groups start apart, so that they are not all at the same hour
+        self._apart = number / learner.settings.groups  # groups start apart: they are not all at the same hour
+        self._late = self._apart
         self._random = np.random.default_rng([learner.seed, number])
         self._left: list[int] = []  # places of this walk that are still to come
         self._place = -1
@@ -220,6 +221,7 @@ class GainGroup(Part):
     def restore(self, state: Any) -> None:
         """Go on where `state` was taken."""
         self._random.bit_generator.state, self._left = state[0], list(state[1])
+        self._late = self._apart
 
 
 def actions_of(text: str) -> tuple[str, ...]:

@@ -1,13 +1,14 @@
 """The networks of the ECSRL agent: an actor that scores candidates, a critic, and both as a policy of sb3-contrib.
 
-Every candidate slot is scored with the same weights, so that what is learnt of one holds for all. The actor starts as
-the rule least-expected-completion and learns to deviate from it: from a random start, all requests soon go to one
-place and nothing is learnt any more. Inputs are "dispatch-1" (fairlead.policies.observe). Made by `ecsrl`.
+Every candidate slot is scored with the same weights, so that what is learnt of one holds for all. The actor starts
+close to the rule least-expected-completion (an inaccurate place counts as one deadline later) and learns to deviate
+from it: from a random start, all requests soon go to one place and nothing is learnt any more. Inputs are "dispatch-1"
+(fairlead.policies.observe). Made by `ecsrl`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import torch
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
@@ -18,6 +19,11 @@ from fairlead.policies.observe import CANDIDATE_UNITS, REQUEST_UNITS
 _FIELDS = ("feasible", *CANDIDATE_UNITS)
 _REQUEST = tuple(REQUEST_UNITS)
 
+#: A place that should take longer than so many deadlines is never chosen, whatever is learnt: where everything
+#: is accepted, an overload makes everything late, and teaches nothing.
+HOPELESS: Final = 1.0
+_BARRED: Final = 1000.0
+
 
 class Slots(nn.Module):
     """Splits observations into what is known of each slot, derived figures included, and which slots are feasible."""
@@ -26,8 +32,8 @@ class Slots(nn.Module):
         super().__init__()
         self.slots, self.width = slots, len(_FIELDS) + 4 + len(_REQUEST) + 2
 
-    def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Inputs (B, C, width), feasible (B, C, 1), and how far each is from the rule's choice (B, C)."""
+    def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Inputs (B, C, width), feasible (B, C, 1), how far each is from the rule's choice, and how hopeless (B, C)."""
         n = len(_REQUEST)
         request, preference = observations[:, :n], observations[:, -2:]
         slots = observations[:, n:-2].reshape(-1, self.slots, len(_FIELDS))
@@ -44,7 +50,7 @@ class Slots(nn.Module):
         derived = torch.stack([share, (1 - share).clamp(min=-2), 5 * margin, enough], -1)
         around = torch.cat([request, preference], -1)[:, None].expand(-1, self.slots, -1)
         inputs = torch.cat([torch.cat([slots, derived], -1) * feasible, around], -1)
-        return inputs, feasible, share + 1 - enough
+        return inputs, feasible, share + 1 - enough, (share - HOPELESS).clamp(min=0)
 
 
 class Actor(nn.Module):
@@ -64,13 +70,13 @@ class Actor(nn.Module):
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
         """(B, C + 1)."""
-        inputs, feasible, distance = self.split(observations)
+        inputs, feasible, distance, hopeless = self.split(observations)
         encoded = self.encode(inputs)
         pooled = (encoded * feasible).sum(1) / 2
         together = torch.cat([encoded, pooled[:, None].expand(-1, self.split.slots, -1)], -1)
         trust = self.log_trust.exp()
-        scores = self.score(together)[..., 0] - trust * distance
-        return torch.cat([scores, self.reject(pooled) - 3 * trust], -1)
+        scores = self.score(together)[..., 0] - trust * distance - _BARRED * hopeless
+        return torch.cat([scores, self.reject(pooled) - HOPELESS * trust], -1)
 
 
 class Critic(nn.Module):
@@ -84,7 +90,7 @@ class Critic(nn.Module):
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
         """(B, 1)."""
-        inputs, feasible, _ = self.split(observations)
+        inputs, feasible, *_ = self.split(observations)
         return self.value((self.encode(inputs) * feasible).sum(1) / 2)
 
 

@@ -281,7 +281,9 @@ class DispatchGroups(Part):
 
     def restore(self, state: Any) -> None:
         """Go on where `state` was taken."""
-        self._batch.episodes[:], self._random.bit_generator.state, self.multiplier = state
+        episodes, self._random.bit_generator.state, self.multiplier = state
+        grouped = episodes.reshape(-1, self._group)  # worlds of a group end apart: all go on with the last that began
+        self._batch.episodes[:] = grouped.max(axis=1).repeat(self._group)
 
 
 def ascend(parts: Sequence[DispatchGroups], settings: EcsrlSettings) -> float:

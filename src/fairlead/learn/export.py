@@ -52,8 +52,18 @@ def as_onnx(network: nn.Module, features: int) -> bytes:
             dynamic_shapes=({0: torch.export.Dim("batch")},),
         )
     assert program is not None
-    onnx.save(program.model_proto, content)
+    model = program.model_proto
+    _forget_sources(model)
+    onnx.save(model, content)
     return content.getvalue()
+
+
+def _forget_sources(model: Any) -> None:
+    """Take out what the exporter notes beside the computation: lines and paths of the sources on this machine."""
+    graph = model.graph
+    for part in (model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        del part.metadata_props[:]
+        part.doc_string = ""
 
 
 def _check(model: bytes, network: nn.Module, observations: Any) -> None:

@@ -167,6 +167,7 @@ class _Training:
         random.setstate(saved["random"]["python"])
         np.random.set_state(saved["random"]["numpy"])  # noqa: NPY002  Stable-Baselines3 draws from it
         torch.set_rng_state(saved["random"]["torch"])
+        model.action_space.np_random.bit_generator.state = saved["random"]["actions"]
         return model
 
     def choose(self) -> Choose:
@@ -205,6 +206,7 @@ class _Training:
             "env": self.env.state(),
             "random": {
                 "python": random.getstate(),
+                "actions": self.model.action_space.np_random.bit_generator.state,
                 "numpy": np.random.get_state(),  # noqa: NPY002
                 "torch": torch.get_rng_state(),
             },

@@ -99,8 +99,11 @@ class Bundle:
         """Identifies manifest and model, whatever their state."""
         digest = hashlib.sha256()
         for name in ("manifest.json", "model.onnx"):
-            file = self.folder / name
-            digest.update(name.encode() + (file.read_bytes() if file.is_file() else b"missing"))
+            try:
+                content = (self.folder / name).read_bytes()
+            except OSError:
+                content = b"missing"
+            digest.update(name.encode() + content)
         return digest.hexdigest()[:12]
 
     @cached_property
@@ -137,7 +140,7 @@ def _read(file: Path) -> dict[str, Any] | Fault:
         document = json.loads(file.read_bytes())
     except OSError as error:
         return Fault(Fallback.MISSING, f"{file.name}: {error.strerror}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Fault(Fallback.CORRUPT, f"{file.name}: {one_line(error)}")
     return document if isinstance(document, dict) else Fault(Fallback.CORRUPT, f"{file.name}: it is no map")
 

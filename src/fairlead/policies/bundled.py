@@ -37,7 +37,10 @@ def shipped() -> dict[str, LearnedPolicy]:
 
 def is_path(name: str) -> bool:
     """Whether a policy's name is the path of a bundle."""
-    return "/" in name or "\\" in name or (Path(name) / "manifest.json").is_file()
+    try:
+        return "/" in name or "\\" in name or (Path(name) / "manifest.json").is_file()
+    except OSError:  # no name that a file could have
+        return False
 
 
 def from_folder(name: str) -> LearnedPolicy:
