@@ -37,6 +37,7 @@ WRONG = [
     (["compare", "full-edge", "--set", "rat=1"], "unknown field (did you mean 'rate'?)"),
     (["compare", "full-edge", "--json", "/nowhere/out.json"], "the folder /nowhere does not exist"),
     (["compare", "full-edge", "--first-seed", "-1"], "--first-seed -1: expected a whole number from 0"),
+    (["compare", "full-edge", "--first-seed", "2147483648"], "all seeds below 2^31"),
     (["compare", "full-edge", "--jobs", "2", "--ray", "auto"], "argument --ray: not allowed with argument --jobs"),
     (["compare", "full-edge", "--ray", "local"], "--ray local: expected host:port, auto or ray://host:port"),
     (["compare", "full-edge", "--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1: no Ray cluster answers there"),

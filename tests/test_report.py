@@ -274,6 +274,14 @@ def test_thirteen_actions_have_a_colour_each_and_the_hue_of_their_line_while_it_
     assert scale["range"][0] == fill_of(by_look(made).index(first) % len(HUES))
 
 
+def test_an_action_that_is_not_compared_leaves_the_others_their_colours() -> None:
+    made = selecting(document(policies=["closest", "random"]), "random", "cheaper", "closest", "farthest")
+    scale = (plots(made)["active"].spec or {})["layer"][0]["encoding"]["color"]["scale"]
+    colours = dict(zip(scale["domain"], scale["range"], strict=True))
+    assert colours["closest"] == fill_of(by_look(made).index("closest"))
+    assert len(set(colours.values())) == 3
+
+
 def test_the_time_average_is_of_all_requests_so_far() -> None:
     made = document(policies=["closest"])
     drawn = plots(made)["time-average"]

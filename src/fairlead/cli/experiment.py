@@ -33,7 +33,7 @@ from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import find, rules
 from fairlead.policies.jit import compiled_before
 
-MOST_SEED = 2**62
+MOST_SEED = 2**31 - 1  # from there on, agents are trained and validated
 MOST_SEEDS = 1_000_000
 
 
@@ -41,8 +41,8 @@ def check_options(args: argparse.Namespace) -> None:
     """Refuse wrong options before anything is loaded."""
     if not 1 <= args.seeds <= MOST_SEEDS:
         raise UserError(f"--seeds {args.seeds}: 1 to {MOST_SEEDS:,} are possible (5 or more for a useful interval)")
-    if not 0 <= args.first_seed <= MOST_SEED:
-        raise UserError(f"--first-seed {args.first_seed}: expected a whole number from 0 to 2^62")
+    if not 0 <= args.first_seed <= MOST_SEED - args.seeds + 1:
+        raise UserError(f"--first-seed {args.first_seed}: expected a whole number from 0, and all seeds below 2^31")
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs}: at least 1 is needed")
     if args.checkpoint == "":

@@ -31,7 +31,7 @@ def run_explain(args: argparse.Namespace) -> int:
     """Run the command."""
     check_outputs(args)
     if not 0 <= args.seed <= MOST_SEED:
-        raise UserError(f"--seed {args.seed}: expected a whole number from 0 to 2^62")
+        raise UserError(f"--seed {args.seed}: expected a whole number from 0 to 2^31 - 1")
     scenario, policy = load(args.scenario, args.overrides), find(args.policy)
     if not compiled_before():
         print("compiling the engine (first run, about a minute)", file=sys.stderr)

@@ -30,14 +30,25 @@ if TYPE_CHECKING:
 
 _NEEDS = ("torch", "stable_baselines3", "sb3_contrib", "onnx", "onnxscript", "tensorboard", "gymnasium")
 _MOST_STEPS = 10**10
+#: Settings that have options of their own; and those that are shares.
+_OPTIONS = (
+    "objective",
+    "energy_weight",
+    "degradation_weight",
+    "energy_weights",
+    "degradation_weights",
+    "target",
+    "mix",
+)
+_SHARES = ("gamma", "gae_lambda", "epsilon_first", "epsilon_last", "clip")
 S = TypeVar("S")
 
 
 def run_train(args: argparse.Namespace) -> int:
     """Run `fairlead train aset` or `fairlead train ecsrl`; the exit code."""
     _check(args)
-    scenarios = _scenarios(args, args.rates)
-    judged = _scenarios(args, args.validation_rates) if args.validation_rates is not None else {}
+    scenarios = _scenarios(args, "--rates", args.rates)
+    judged = _scenarios(args, "--validation-rates", args.validation_rates) if args.validation_rates is not None else {}
     if missing := [name for name in _NEEDS if importlib.util.find_spec(name) is None]:
         raise UserError(f"training needs {missing[0]}: pip install 'fairlead[train]' (from a checkout: '.[train]')")
     from fairlead.learn.environments import Place
@@ -70,12 +81,12 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--out: the name of a folder is missing")
 
 
-def _scenarios(args: argparse.Namespace, text: str | None) -> dict[str, tuple[str, tuple[str, ...], Any]]:
-    """Name, overrides and scenario of each place, by label."""
+def _scenarios(args: argparse.Namespace, option: str, text: str | None) -> dict[str, tuple[str, tuple[str, ...], Any]]:
+    """Name, overrides and scenario of each place, by label; `text` is what `option` gives as rates."""
     overrides = list(args.overrides)
     if getattr(args, "window_ms", None) is not None:
         overrides.append(f"window_ms={args.window_ms:g}")
-    rates = _numbers("--rates", text) if text is not None else [None]
+    rates = _numbers(option, text) if text is not None else [None]
     found: dict[str, tuple[str, tuple[str, ...], Any]] = {}
     for name in args.scenarios:
         for rate in rates:
@@ -132,6 +143,9 @@ def _tuned(settings: S, changes: list[str]) -> S:
     for change in [] if changes == ["list"] else changes:
         name, equals, text = change.partition("=")
         known = {f.name: getattr(settings, f.name) for f in fields(settings)}  # type: ignore[arg-type]
+        if name in _OPTIONS and name in known:
+            option = name.removesuffix("s").replace("_", "-")
+            raise UserError(f"--hyper {change}: this has an option of its own, --{option}")
         if name not in known:
             raise UserError(f"--hyper {change}: unknown setting{nearest(name, known)}; --hyper list shows them")
         try:
@@ -140,8 +154,20 @@ def _tuned(settings: S, changes: list[str]) -> S:
             value = None
         if value is None:
             raise UserError(f"--hyper {change}: expected {name}=VALUE, such as {name}={_as_text(known[name])}")
+        _check_setting(name, value)
         settings = replace(settings, **{name: value})  # type: ignore[type-var]
     return settings
+
+
+def _check_setting(name: str, value: Any) -> None:
+    """Refuse numbers that nothing can be trained with."""
+    for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, int) and number < 1:
+            raise UserError(f"--hyper {name}={number}: expected a whole number from 1 on")
+        if isinstance(number, float) and not (math.isfinite(number) and number >= 0):
+            raise UserError(f"--hyper {name}={number:g}: expected a number from 0 on")
+        if name in _SHARES and number > 1:
+            raise UserError(f"--hyper {name}={number:g}: expected a share, from 0 to 1")
 
 
 def _like(default: Any, text: str) -> Any:
@@ -161,7 +187,8 @@ def _as_text(value: Any) -> str:
 
 def _list(learner: Learner) -> int:
     for name, value in asdict(learner.settings).items():
-        print(f"{name}={_as_text(value)}")
+        if name not in _OPTIONS:
+            print(f"{name}={_as_text(value)}")
     return 0
 
 

@@ -129,6 +129,8 @@ class _Training:
             raise UserError(
                 f"{self.question.out}: there is a training; --resume goes on with it, or give another --out"
             )
+        if self._saved is None and (self.question.out / "manifest.json").exists():
+            raise UserError(f"{self.question.out}: there is a bundle, without its training; give another --out")
         began = time.monotonic() - (self._saved["seconds"] if self._saved else 0.0)
         self.tell.doing("playing the rules on the validation workloads")
         if self._saved is None:

@@ -120,15 +120,25 @@ def _inputs(made: Document) -> Columns:
         "range in training": [f"{number(i['low']):.4g} to {number(i['high']):.4g}" for i in made["inputs"]],
     }
     if moves:
-        columns["moves the margin by"] = [f"{number(moves[i['name']]['move']):+.4g}" for i in made["inputs"]]
-        columns["typical: then chosen"] = [moves[i["name"]]["then"] for i in made["inputs"]]
+        columns["moves the margin by"] = [
+            f"{number(moves[i['name']]['move']):+.4g}" if i["name"] in moves else NOTHING for i in made["inputs"]
+        ]
+        columns["typical: then chosen"] = [
+            moves[i["name"]]["then"] if i["name"] in moves else NOTHING for i in made["inputs"]
+        ]
     return columns
 
 
 def _words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return ", ".join(value) if isinstance(value, list) else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return (
+        ", ".join(map(str, value))
+        if isinstance(value, list)
+        else f"{value:.6g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def _cell(value: float | None) -> str:

@@ -79,9 +79,10 @@ def _tables(index: int, measured: Measured) -> str:
         made.append(f"<details open><summary>{escape(title)}</summary>{table(title, columns)}</details>")
     if measured.slopes:
         title = "Slope of the linear fit by rho"
-        rhos = [rho for rho, _ in next(iter(measured.slopes.values()))]
+        slopes = [dict(found) for found in measured.slopes.values()]
+        rhos = sorted({rho for found in slopes for rho in found})
         columns = {"arriving": list(measured.slopes)} | {
-            f"{rho:g}": [_number(found[i][1]) for found in measured.slopes.values()] for i, rho in enumerate(rhos)
+            f"{rho:g}": [_number(found.get(rho, math.nan)) for found in slopes] for rho in rhos
         }
         made.append(f"<details><summary>{title}</summary>{table(title, columns)}</details>")
     return "\n".join([*made, "</div>"])
@@ -92,7 +93,7 @@ def _number(value: float) -> str:
 
 
 def _settings(document: Document) -> str:
-    given = {k: ", ".join(v) if isinstance(v, list) else str(v) for k, v in document["settings"].items() if v}
+    given = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in document["settings"].items() if v}
     rows = {k: escape(v) for k, v in given.items()} | {"versions": escape(versions(document))}
     found = document.get("assumptions") or []
     listed_assumptions = assumptions(f"{len(found)} assumptions", found) if found else ""

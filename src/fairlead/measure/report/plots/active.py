@@ -50,12 +50,12 @@ def _colours(point: Point, selectors: list[str], style: Style) -> dict[str, str]
     time = Counter[str]()
     for selector in selectors:
         time.update(_totals(point, selector))
+    actions = [action for action, share in time.most_common() if share]
     places: dict[str, int] = {}
-    for action, share in time.most_common():
-        if share:
-            wanted = style.policies.index(action) if action in style.policies else 0
-            places[action] = free_fill(wanted, list(places.values()))
-    return {action: fill_of(place) for action, place in places.items()}
+    for action in sorted(actions, key=lambda a: a not in style.policies):  # those with a line choose first
+        wanted = style.policies.index(action) if action in style.policies else len(style.policies)
+        places[action] = free_fill(wanted, list(places.values()))
+    return {action: fill_of(places[action]) for action in actions}
 
 
 def _strips(point: Point, selectors: list[str], colours: dict[str, str]) -> Spec:
