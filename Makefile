@@ -23,13 +23,13 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.core: $(VENV)/.made requirements/core.txt pyproject.toml
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/core.txt
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/core.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/build.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core requirements/dev.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	@touch $@
 
 up: $(VENV)/.core

@@ -29,7 +29,7 @@ from fairlead.experiments.piece import Piece, run_piece
 from fairlead.policies import bundled
 from fairlead.policies.bundle import Bundle, Fault
 from fairlead.policies.bundled import shipped
-from fairlead.policies.interface import find, registry
+from fairlead.policies.interface import find, registry, rules
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.policies.observe import dispatch_features, window_features
 from fairlead.scenarios.loader import load
@@ -213,8 +213,9 @@ def replace_window(made: Scenario, window_ms: float) -> Scenario:
 def test_shipped_bundles_decide_live_as_is_written_in_gold(name: str) -> None:
     """Written by `python -m tests.golden`; a bundle that was trained anew needs new gold."""
     with np.load(FOLDER / f"{name}.npz") as file:
-        expected, found = asked_live(shipped()[name].bundle, dict(file))
+        expected, found, fallbacks = asked_live(shipped()[name].bundle, dict(file))
     assert found == expected
+    assert fallbacks == 0
     assert len(set(map(str, expected))) > 1  # it does not say the same to everything
 
 
@@ -348,17 +349,28 @@ def test_the_range_is_widened_by_a_tenth(tmp_path: Path) -> None:
         assert dict(live.fallbacks) == reasons
 
 
-def test_a_slow_decision_is_the_rules_and_the_next_one_is_not(tmp_path: Path) -> None:
-    times_ns = iter([0, 1_000_001, 5_000_000, 5_999_999])  # each decision looks twice; the budget is 1000 us
-    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path / "d")), clock=times_ns.__next__)
+def test_a_slow_decision_is_the_rules_and_so_are_the_next_until_the_model_is_fast_again(tmp_path: Path) -> None:
+    late, fast = (0, 1_000_001), (0, 999_999)  # when the model is asked, and when it has answered; it has 1000 us
+    times = [t for answer in (late, late, fast, late, fast, fast) for t in answer]
+    expected = ["R", "r", "R", "r", "r", "r", "M", "R", "r", "M", "M"]  # R: late; r: not asked; M: the model's
+    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path / "d")), clock=iter(times).__next__)
     question = snapshot(proc_ms=[1.0, 2.0, 3.0], net_ms=[3.0, 2.0, 1.0])
-    assert [live.decide(*question) for _ in range(2)] == [2, 0]
-    assert (live.decisions, dict(live.fallbacks)) == (2, {Fallback.SLOW: 1})
-    times_ns = iter([0, 1_000_001, 5_000_000, 5_999_999])
-    picks = Selector(Bundle(bundles.selector(tmp_path / "s")), 3, 250.0, clock=times_ns.__next__)
-    chosen = [picks.rules[picks.select(np.zeros((1, 7), np.float32))[0]].name for _ in range(2)]
-    assert chosen == ["closest", "load-balancing"]
-    assert picks.fallbacks == {Fallback.SLOW: 1}
+    assert [live.decide(*question) for _ in expected] == [0 if who == "M" else 2 for who in expected]
+    assert (live.decisions, dict(live.fallbacks)) == (11, {Fallback.SLOW: 8})
+    picks = Selector(Bundle(bundles.selector(tmp_path / "s")), 3, 250.0, clock=iter(times).__next__)
+    chosen = [picks.rules[picks.select(np.zeros((1, 7), np.float32))[0]].name for _ in expected]
+    assert chosen == ["load-balancing" if who == "M" else "closest" for who in expected]
+    assert picks.fallbacks == {Fallback.SLOW: 8}
+
+
+def test_a_model_that_is_always_late_is_asked_once_in_1024_decisions(tmp_path: Path) -> None:
+    times = count(step=2_000_000)
+    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path)), clock=times.__next__)
+    question = snapshot(proc_ms=[1.0, 2.0, 3.0], net_ms=[3.0, 2.0, 1.0])
+    for _ in range(5000):
+        live.decide(*question)
+    asked = next(times) // 4_000_000  # each time it looks twice
+    assert asked == 10 + 3  # pauses of 1, 3, ..., 1023 take 2,046 decisions with their questions; then 1,024 each
 
 
 def test_a_simulation_does_not_look_at_the_clock(tmp_path: Path, rich: Scenario) -> None:
@@ -481,6 +493,16 @@ def test_compare_takes_bundles_by_path_and_warns_of_fallbacks(
     assert runs["./hasty"]["detail"]["learned"]["active"] == {"closest": [1.0] * 100}
     assert main([*QUESTION, "--policies", "closest,./mien"]) == 2
     assert capsys.readouterr().err.startswith("fairlead: policy './mien': no such folder")
+
+
+def test_rules_stands_for_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bundles.dispatcher(tmp_path / "mine")
+    names = "closest,rules,./mine"
+    assert main([*QUESTION, "--no-bound", "--jobs", "1", "--policies", names, "--json", "out.json"]) == 0
+    compared = json.loads((tmp_path / "out.json").read_text())["settings"]["policies"]
+    assert sorted(compared) == sorted([*rules(), "./mine"])
+    assert (compared[0], compared[-1]) == ("closest", "./mine")
 
 
 @pytest.mark.slow

@@ -409,18 +409,20 @@ def test_components_add_up_to_the_episodes_figures(rich: Scenario) -> None:
     batch.reset(4)
     batch.begin(0, 3)
     batch.observe()
-    total, rewards, rng = np.zeros(3), 0.0, np.random.default_rng(1)
+    total, failures, rewards, rng = np.zeros(3), 0.0, 0.0, np.random.default_rng(1)
     ended = False
     while not ended:
         batch.actions[:] = rng.choice(np.flatnonzero(batch.masks[0]))
         ended = batch.play() == 1
         batch.observe()
         total += batch.components[0]
+        failures += batch.failures[0]
         rewards += batch.rewards[0]
     world = batch.handle.worlds[0]
     rows = world.rows[: world.clock[0]["arrived"]]
     served = rows["outcome"] != Outcome.REJECTED
     assert total[0] == np.count_nonzero(rows["outcome"] == Outcome.SUCCESS)
+    assert failures == np.count_nonzero(rows["outcome"] != Outcome.SUCCESS) > 0
     assert total[1] == pytest.approx(rows["energy_mj"][served].sum() / 1000.0)
     assert rewards == batch.returns[0] == pytest.approx(total @ [1.0, -0.3, -0.1])
     draws, requests, plan = world.draws, world.requests, build_plan(rich)

@@ -13,9 +13,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -24,13 +25,15 @@ pytest.importorskip("sb3_contrib")
 
 import onnxruntime
 import torch
+from stable_baselines3.common.buffers import ReplayBuffer
 
 from fairlead.cli.main import main
-from fairlead.learn.aset import SEVEN, Aset, AsetSettings
+from fairlead.learn.aset import SEVEN, Aset, AsetSettings, WindowGroup
 from fairlead.learn.dispatch_network import Actor
 from fairlead.learn.ecsrl import DispatchGroups, DispatchView, Ecsrl, EcsrlSettings, ascend
-from fairlead.learn.environments import VALIDATION_SEED, PartsEnv, Place
+from fairlead.learn.environments import VALIDATION_SEED, Part, PartsEnv, Place, Stepped
 from fairlead.learn.learner import Learner
+from fairlead.learn.q_learning import ManyWorldsDQN
 from fairlead.learn.seen import Seen
 from fairlead.learn.validation import Stopped, Validation, _play
 from fairlead.measure.statistics import Estimate, paired_difference
@@ -253,7 +256,6 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["aset"], "the following arguments are required: --scenario, --out"),
         (["aest", "--scenario", "full-edge", "--out", "o"], "invalid choice: 'aest'"),
         (["aset", "--scenario", "full-edg", "--out", "o"], "did you mean 'full-edge'?"),
         (["aset", "--scenario", "full-edge", "--out", ""], "--out: the name of a folder is missing"),
@@ -270,13 +272,18 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "groups=0"], "expected a whole number from 1 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=nan"], "expected a number from 0 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=2"], "expected a share, from 0 to 1"),
+        (["aset", "--out", "o"], "--scenario: it must be said where to learn"),
+        (["ecsrl", "--scenario", "ecsrl"], "--out: the folder that the bundle goes to is missing"),
+        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--target", "0.9"], "this is for --objective constraint"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "mix=true"], "an option of its own, --mix"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--validation-rates", "x"], "--validation-rates x: expec"),
-        (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "group=1"], "group=1: one world of a"),
+        (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "group=1"], "group=1: at least two worlds are"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--window-ms", "0"], "window_ms"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--energy-weight", "1:0"], "--energy-weight 1:0: expected a"),
+        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--energy-weight", "0:1:2"], "0:0.3:0.1 to heed 0.1 of it"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--objective", "constraint"], "says what is to be low"),
-        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--target", "90"], "--target 90: expected a share"),
+        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--objective", "constraint", "--energy-weight", "1",
+          "--target", "90"], "--target 90: expected a share"),
     ],
 )  # fmt: skip
 def test_wrong_input_gets_one_line(
@@ -308,8 +315,7 @@ def test_without_the_extra_it_says_how_to_get_it(
 
 
 def test_settings_are_listed_and_can_be_given_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train", "aset", "--scenario", "aset-testbed", "--out", str(tmp_path / "o"), "--hyper"]
-    assert main([*words, "list"]) == 0
+    assert main(["train", "aset", "--hyper", "list"]) == 0
     listed = capsys.readouterr().out.split()
     assert "hidden=128,64" in listed
     again = [w for line in listed for w in ("--hyper", line)]
@@ -320,22 +326,31 @@ def test_settings_are_listed_and_can_be_given_back(tmp_path: Path, capsys: pytes
 # ---- what agents learn in
 
 
-def test_who_plays_the_same_rule_gains_nothing_on_it() -> None:
-    settings = AsetSettings(groups=2, group=3)
+def test_worlds_of_a_group_are_paid_what_they_gain_on_each_other() -> None:
+    settings = AsetSettings(groups=2, group=3, reward_scale=10.0)
     env = Aset([place("aset-testbed", "duration_s=20")], SEVEN, settings, 0).environment(best_rule=1)
     seen = env.reset()
-    assert seen.shape == (4, 8)
-    ends = np.zeros(4)
+    assert seen.shape == (6, 8)
+    ends = np.zeros(6)
     for _ in range(45):
-        seen, rewards, ended, _ = env.step(np.full(4, 1))
+        seen, rewards, ended, _ = env.step(np.full(6, 1))
         ends += ended
-        assert (rewards == 0.0).all()
-        assert (seen[0] == seen[1]).all()  # one group
-        assert (seen[2] == seen[3]).all()
-    assert ends.tolist() == [2, 2, 2, 2]
-    assert (seen[0] != seen[2]).any()
-    _, rewards, _, _ = env.step(np.array([1, 3, 1, 3]))
-    assert (rewards[[0, 2]] == 0.0).all()
+        np.testing.assert_allclose(rewards, 0.0, atol=1e-12)  # who does the same gains nothing
+        assert (seen[:3] == seen[0]).all()
+        assert (seen[3:] == seen[3]).all()
+    assert ends.tolist() == [2] * 6
+    assert (seen[0] != seen[3]).any()  # groups have workloads of their own
+    gained = False
+    for _ in range(30):
+        _, rewards, _, _ = env.step(np.array([1, 1, 3, 1, 1, 1]))
+        part = env.parts[0]
+        assert isinstance(part, WindowGroup)
+        raw = part._view.batch.rewards
+        np.testing.assert_allclose(rewards[2], 10.0 * (raw[2] - (raw[0] + raw[1]) / 2), atol=1e-6)
+        np.testing.assert_allclose(rewards[3:], 0.0, atol=1e-12)
+        gained |= bool(abs(rewards[2]) > 0.01)
+    assert gained
+    env.close()
 
 
 def test_groups_start_apart_and_go_from_place_to_place() -> None:
@@ -346,17 +361,37 @@ def test_groups_start_apart_and_go_from_place_to_place() -> None:
     ended_at: list[list[int]] = [[], []]
     there: list[set[str]] = [set(), set()]
     for step in range(1, 22):
-        seen, _, ended, infos = env.step(np.zeros(2, np.int64))
-        assert seen.shape == (2, 7 + 2 * 5)
+        seen, _, ended, infos = env.step(np.zeros(4, np.int64))
+        assert seen.shape == (4, 7 + 2 * 5)
         for k in range(2):
-            if ended[k]:
+            if ended[2 * k]:
                 ended_at[k].append(step)
-                last = infos[k]["terminal_observation"]
+                last = infos[2 * k]["terminal_observation"]
                 small = (last[[10, 11, 15, 16]] == 0.0).all()  # padded: dc-cloud has three nodes
                 assert small or (last[12:] > 0.0).all()
                 there[k].add("dc-cloud" if small else "aset-testbed")
     assert ended_at == [[6, 12, 18], [3, 9, 15, 21]]
     assert there == [{"dc-cloud", "aset-testbed"}] * 2
+    env.close()
+
+
+def test_worlds_stay_where_the_next_place_differs_by_its_workloads_alone() -> None:
+    rates = [place("aset-testbed", "duration_s=2", f"rate={r}", label=str(r)) for r in (5, 20, 60)]
+    other = place("dc-cloud", "duration_s=2")
+    part = WindowGroup(Aset([*rates, other], SEVEN, AsetSettings(groups=1, group=2), 0), 1, 0, ThreadPoolExecutor(1))
+    visits, arrived, handles = [], {}, set()
+    for _ in range(4):
+        part.restart()
+        batch = part._view.batch
+        visits.append(part._place)
+        handles.add(batch.handle)
+        for _ in range(2):
+            part._play(0)
+        arrived[part._place] = int(batch.handle.worlds[0].clock[0]["arrived"])
+    assert sorted(visits) == [0, 1, 2, 3]
+    assert visits.index(3) in (0, 3)  # those of one scenario follow each other
+    assert len(handles) == 2
+    assert arrived[0] < arrived[1] < arrived[2]  # each at its own rate
 
 
 def test_training_never_sees_workloads_of_validation_or_of_compare() -> None:
@@ -372,9 +407,65 @@ def test_training_never_sees_workloads_of_validation_or_of_compare() -> None:
     env = learner.environment(0)
     for part in env.parts * 2:
         part.restart()
-    assert len(drawn) == len(set(drawn)) == 3 * 6  # once for each group
+    env.state()  # waits until the next are drawn
+    assert len(drawn) == len(set(drawn)) == 4 * 6  # once for each group
     assert min(drawn) >= 2**31
     assert not set(drawn) & {workload_seed(VALIDATION_SEED, i) for i in range(1000)}
+
+
+class Echo(Part):
+    """Three worlds that show how often they were stepped and pay the number of the action."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def restart(self) -> None:
+        self.steps = 0
+
+    def step(self, actions: Any) -> Stepped:
+        self.steps += 1
+        return Stepped(actions.astype(float), np.zeros(3, bool), self.observations(), np.zeros(3))
+
+    def observations(self) -> Any:
+        return np.full((3, 2), self.steps % 7, np.float32)
+
+    def masks(self) -> Any:
+        return np.ones((3, 4), np.int8)
+
+    def state(self) -> Any:
+        return self.steps
+
+    def restore(self, state: Any) -> None:
+        self.steps = state
+
+
+def q_learner(env: PartsEnv, **changes: Any) -> ManyWorldsDQN:
+    return ManyWorldsDQN("MlpPolicy", env, learning_starts=30, train_freq=1, seed=1, device="cpu", **changes)
+
+
+def test_each_world_explores_by_itself() -> None:
+    env = PartsEnv([Echo() for _ in range(100)])
+    model = q_learner(env)
+    model.exploration_rate = 0.5
+    best = model.predict(env.reset(), deterministic=True)[0]
+    others = np.mean([np.mean(model.predict(env.reset())[0] != best) for _ in range(20)])
+    assert others == pytest.approx(0.5 * 3 / 4, abs=0.05)  # one in four of the random actions is the best one
+    assert 0.2 < np.mean(model.predict(env.reset())[0] != best) < 0.55  # in any one step too
+    env.close()
+
+
+def test_steps_that_begin_while_the_network_learns_are_kept_with_their_actions() -> None:
+    env = PartsEnv([Echo(), Echo()])
+    model = q_learner(env, exploration_fraction=1e-9, exploration_final_eps=0.5)
+    model.learn(300, log_interval=None)
+    buffer, steps = model.replay_buffer, 300 // 6
+    assert isinstance(buffer, ReplayBuffer)
+    assert buffer.pos == steps
+    assert np.array_equal(buffer.rewards[:steps], buffer.actions[:steps, :, 0])
+    assert buffer.observations[:steps, 0, 0].tolist() == [k % 7 for k in range(steps)]  # no step is lost
+    assert len(np.unique(buffer.actions[:steps])) == 4
+    assert env.state() == [steps + 1] * 2  # the next one was under way
+    env.close()
 
 
 def test_dispatchers_learn_from_what_they_are_shown_when_they_run() -> None:
@@ -425,6 +516,30 @@ def test_groups_share_weights_and_are_paid_against_each_other() -> None:
     assert len(weights) >= 4  # so there was more than one episode
     assert 0.0 <= energy.min() < energy.max() <= 1.0
     assert 2.0 <= degradation.min() < degradation.max() <= 3.0
+
+
+@pytest.mark.parametrize("objective", ["weighted", "constraint"])
+def test_failures_energy_and_degradation_cost_what_the_weights_say(
+    objective: Literal["weighted", "constraint"],
+) -> None:
+    env, _ = dispatching(objective=objective, energy_weights=(0.5, 0.5), degradation_weights=(2.0, 2.0))
+    part = env.parts[0]
+    assert isinstance(part, DispatchGroups)
+    part.multiplier = 3.0
+    batch, draw, lost = part._batch, np.random.default_rng(0), 0
+    for _ in range(100):
+        masks = part.masks()
+        rewards = part.step((masks * draw.random(masks.shape)).argmax(axis=1)).rewards
+        _, joules, degradation = batch.components.T
+        paid = -batch.failures - 0.5 * joules - 2.0 * degradation
+        if objective == "constraint":
+            paid = -(3.0 * batch.failures + 0.5 * joules + 2.0 * degradation) / (1.0 + 3.0)
+        for row, mine in enumerate(paid):
+            others = [paid[k] for k in range(len(paid)) if k // 4 == row // 4 and k != row]
+            assert rewards[row] == pytest.approx(mine - np.mean(others), abs=1e-9)
+        lost += batch.failures.sum()
+    assert lost > 0
+    env.close()
 
 
 def test_the_multiplier_rises_while_the_target_is_missed_and_falls_while_it_is_exceeded() -> None:

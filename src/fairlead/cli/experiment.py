@@ -125,7 +125,9 @@ def _policies(text: str | None) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise UserError("--policies: names are missing (see `fairlead policies`)")
-    return list(dict.fromkeys(find(name).name for name in names))
+    if "rules" in names:
+        warn_broken()
+    return list(dict.fromkeys(found for name in names for found in (rules() if name == "rules" else [find(name).name])))
 
 
 def _progress() -> Progress:

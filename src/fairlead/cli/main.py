@@ -129,7 +129,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    report.add_argument("result", metavar="RESULT.json", help="what --json of compare, sweep or degradation wrote")
+    words = "what --json of compare, sweep, degradation or explain wrote"
+    report.add_argument("result", metavar="RESULT.json", help=words)
     report.add_argument("-o", "--output", metavar="FILE", help="the page (default: RESULT.html)")
     report.add_argument("--plots", metavar="DIR", help="write the plots there too, as PNG and SVG")
     degradation = commands.add_parser(
@@ -211,7 +212,7 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
     parser.add_argument(
         "--policies",
         metavar="A,B",
-        help="only these: names of `fairlead policies`, or folders of bundles (default: all rules)",
+        help="names of `fairlead policies`, folders of bundles, or rules for all of these (default: rules)",
     )
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many seeds (default 5)")
     parser.add_argument("--first-seed", type=int, default=0, metavar="N", help="the first of them (default 0)")

@@ -46,11 +46,12 @@ S = TypeVar("S")
 
 def run_train(args: argparse.Namespace) -> int:
     """Run `fairlead train aset` or `fairlead train ecsrl`; the exit code."""
+    if args.hyper == ["list"]:
+        return _list(args.agent)
     _check(args)
     scenarios = _scenarios(args, "--rates", args.rates)
     judged = _scenarios(args, "--validation-rates", args.validation_rates) if args.validation_rates is not None else {}
-    if missing := [name for name in _NEEDS if importlib.util.find_spec(name) is None]:
-        raise UserError(f"training needs {missing[0]}: pip install 'fairlead[train]' (from a checkout: '.[train]')")
+    _need_libraries()
     from fairlead.learn.environments import Place
     from fairlead.learn.training import Question, train
     from fairlead.sim.gym.worlds import worlds_of
@@ -63,8 +64,6 @@ def run_train(args: argparse.Namespace) -> int:
         for some in (scenarios, judged)
     )
     learner, steps = (_aset if args.agent == "aset" else _ecsrl)(args, places, others)
-    if args.hyper == ["list"]:
-        return _list(learner)
     question = Question(learner, args.steps or steps, Path(args.out), _command(args))
     with _bar() as bar:
         answer = train(question, _Teller(bar, learner), args.resume)
@@ -73,12 +72,21 @@ def run_train(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse wrong options before anything is loaded."""
+    if not args.scenarios:
+        raise UserError("--scenario: it must be said where to learn (`fairlead scenarios` lists names)")
+    if args.out is None:
+        raise UserError("--out: the folder that the bundle goes to is missing")
     if args.steps is not None and not 1 <= args.steps <= _MOST_STEPS:
         raise UserError(f"--steps {args.steps}: expected a whole number from 1 on")
     if not 0 <= args.seed < 2**31:
         raise UserError(f"--seed {args.seed}: expected a whole number from 0 to 2^31 - 1")
     if args.out == "":
         raise UserError("--out: the name of a folder is missing")
+
+
+def _need_libraries() -> None:
+    if missing := [name for name in _NEEDS if importlib.util.find_spec(name) is None]:
+        raise UserError(f"training needs {missing[0]}: pip install 'fairlead[train]' (from a checkout: '.[train]')")
 
 
 def _scenarios(args: argparse.Namespace, option: str, text: str | None) -> dict[str, tuple[str, tuple[str, ...], Any]]:
@@ -124,23 +132,30 @@ def _aset(args: argparse.Namespace, places: list[Place], judged: list[Place]) ->
 def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> tuple[Learner, int]:
     from fairlead.learn.ecsrl import Ecsrl, EcsrlSettings
 
-    energy, degradation = (
+    (energies, energy), (degradations, degradation) = (
         _range(f"--{name}-weight", getattr(args, f"{name}_weight")) for name in ("energy", "degradation")
     )
-    settings = EcsrlSettings(args.objective, energy[0], degradation[0], energy, degradation, args.target)
+    settings = EcsrlSettings(args.objective, energy, degradation, energies, degradations)
+    if args.target is not None:
+        if args.objective == "weighted":
+            raise UserError(f"--target {args.target:g}: this is for --objective constraint")
+        settings = replace(settings, target=args.target)
     return Ecsrl(places, _tuned(settings, args.hyper), args.seed, judged), 6_000_000
 
 
-def _range(option: str, text: str) -> tuple[float, float]:
-    numbers = _numbers(option, text, ":")
-    if len(numbers) > 2 or numbers[0] > numbers[-1]:
-        raise UserError(f"{option} {text}: expected a number, or a range such as 0:0.3")
-    return numbers[0], numbers[-1]
+def _range(option: str, text: str) -> tuple[tuple[float, float], float]:
+    """The range of a weight that is learnt, and the weight that the bundle heeds."""
+    low, high, heeded, *more = (numbers := _numbers(option, text, ":")) + numbers[:1] * (3 - len(numbers))
+    if len(numbers) == 1:
+        high = low
+    if more or not low <= heeded <= high:
+        raise UserError(f"{option} {text}: expected a number, a range such as 0:0.3, or 0:0.3:0.1 to heed 0.1 of it")
+    return (low, high), heeded
 
 
 def _tuned(settings: S, changes: list[str]) -> S:
     """The settings with what --hyper changes."""
-    for change in [] if changes == ["list"] else changes:
+    for change in changes:
         name, equals, text = change.partition("=")
         known = {f.name: getattr(settings, f.name) for f in fields(settings)}  # type: ignore[arg-type]
         if name in _OPTIONS and name in known:
@@ -185,8 +200,13 @@ def _as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _list(learner: Learner) -> int:
-    for name, value in asdict(learner.settings).items():
+def _list(agent: str) -> int:
+    """Print the settings that --hyper can change."""
+    _need_libraries()
+    from fairlead.learn.aset import AsetSettings
+    from fairlead.learn.ecsrl import EcsrlSettings
+
+    for name, value in asdict(AsetSettings() if agent == "aset" else EcsrlSettings()).items():
         if name not in _OPTIONS:
             print(f"{name}={_as_text(value)}")
     return 0

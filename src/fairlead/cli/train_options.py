@@ -65,18 +65,17 @@ def add_train(commands: Any) -> None:
     ecsrl.add_argument(
         "--energy-weight",
         default="0",
-        metavar="W|FROM:TO",
-        help="what a joule costs, a success being 1; a range trains one network for all weights in it (default 0)",
+        metavar="W|FROM:TO[:W]",
+        help="what a joule costs, a success being 1; a range trains one network for all weights in it, and the bundle "
+        "heeds W of these, or FROM (default 0)",
     )
     ecsrl.add_argument(
         "--degradation-weight",
         default="0",
-        metavar="W|FROM:TO",
+        metavar="W|FROM:TO[:W]",
         help="what it costs that a request takes as long again as alone (default 0)",
     )
-    ecsrl.add_argument(
-        "--target", type=float, default=0.9, metavar="S", help="constraint: share of successes to keep (default 0.9)"
-    )
+    ecsrl.add_argument("--target", type=float, metavar="S", help="constraint: share of successes to keep (default 0.9)")
 
 
 def _command(commands: Any, name: str, words: str, description: str, examples: str) -> Any:
@@ -94,7 +93,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scenario",
         action="append",
-        required=True,
+        default=[],
         metavar="S",
         dest="scenarios",
         help="where it learns: a name from `fairlead scenarios`, or a .yaml file; can be given several times",
@@ -125,4 +124,4 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         help="change a setting of the training (--hyper list shows them)",
     )
     parser.add_argument("--resume", action="store_true", help="go on with the training in DIR, in new episodes")
-    parser.add_argument("--out", required=True, metavar="DIR", help="the bundle, its checkpoint and its logs go there")
+    parser.add_argument("--out", metavar="DIR", help="the bundle, its checkpoint and its logs go there")

@@ -1,26 +1,26 @@
 """The ASET agent: deep Q-learning (DQN) picks, at the edge of each window, the rule that decides in the next one.
 
 State, actions and reward are ASET's (see fairlead.sim.gym.window). The noise of arrivals is far larger than what one
-window under another rule changes, so plain DQN stays behind the best rule. Here worlds run in groups on one workload;
-the first of a group plays a rule that is good everywhere, and the reward of the others is what they have gained on it
-in the same window. What is taken off does not depend on the agent's actions, so the best policy is the same: an
-input-dependent baseline (Mao et al., arXiv 1807.02264). Each episode of a group is in another place. Run by `training`.
+window under another rule changes, so plain DQN stays behind the best rule. Here worlds run in groups on one workload,
+and of each reward the mean of the group's others in the same window is taken off. That does not depend on the world's
+own actions, so the best policy is the same: an input-dependent baseline (Mao et al., arXiv 1807.02264). Each episode of
+a group is in another place. Run by `training`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-from stable_baselines3 import DQN
 from torch import nn
 
 from fairlead.domain.errors import UserError
-from fairlead.learn.environments import VALIDATION_SEED, Part, PartsEnv, Place, Stepped, View
+from fairlead.learn.environments import THREADS, VALIDATION_SEED, Part, PartsEnv, Place, Stepped, View
 from fairlead.learn.learner import Learner
+from fairlead.learn.q_learning import ManyWorldsDQN
 from fairlead.policies.interface import find, registry
 from fairlead.policies.observe import WINDOW_VERSION
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
@@ -35,6 +35,7 @@ SEVEN: Final = (
     "random-proportional-load",
     "least-impedance",
 )  #: the static policies of ASET
+_STAY: Final = 4
 SIX: Final = WindowSettings().policies  #: the actions of ASET's agent
 
 
@@ -47,24 +48,25 @@ class AsetSettings:
     groups: int = 6
     """Groups of worlds. A world takes 80 MB where 240,000 requests arrive in an episode."""
     group: int = 8
-    """Worlds of a group: one plays the best rule, the others learn."""
+    """Worlds on the same workload."""
     reward_scale: float = 10.0
     """What a share of requests gained in a window is worth: of the order of 1, as networks like it."""
     hidden: tuple[int, ...] = (128, 64)
     """Units of the network's layers."""
-    learning_rate: float = 3e-4
+    learning_rate: float = 5e-4
+    learning_rate_last: float = 5e-5
     gamma: float = 0.98
     """Discount a window."""
     n_steps: int = 10
     """Windows whose rewards are summed before the target network estimates the rest."""
     batch: int = 512
-    gradient_steps: int = 8
+    gradient_steps: int = 1
     """For each step of all worlds."""
     buffer: int = 600_000
     """Transitions that are remembered."""
     learning_starts: int = 10_000
     """Steps of random choice at the start."""
-    target_update: int = 8000
+    target_update: int = 20_000
     """Steps between updates of the target network."""
     epsilon_first: float = 1.0
     epsilon_last: float = 0.1
@@ -81,7 +83,7 @@ class AsetSettings:
 class Aset(Learner):
     """Trains one agent for all of its places."""
 
-    kind, features, algorithm, together = "selector", WINDOW_VERSION, DQN, 8
+    kind, features, algorithm, together = "selector", WINDOW_VERSION, ManyWorldsDQN, 8
 
     def __init__(
         self,
@@ -99,7 +101,7 @@ class Aset(Learner):
         if len(actions) < 2:
             raise UserError("--actions: an agent needs at least two policies to pick from")
         if settings.group < 2:
-            raise UserError(f"group={settings.group}: one world of a group plays a rule, at least one learns")
+            raise UserError(f"group={settings.group}: at least two worlds are compared on a workload")
         self.settings: AsetSettings = settings
         self.window_ms = windows.pop()
         self.nodes = max(len(place.worlds.nodes) for place in everywhere)
@@ -113,16 +115,18 @@ class Aset(Learner):
         return figures[..., 0]
 
     def environment(self, best_rule: int) -> PartsEnv:
-        """Where it learns, beside the rule that is best over all places."""
-        return PartsEnv([GainGroup(self, best_rule, k) for k in range(self.settings.groups)])
+        """Where it learns; what is not learnt from, the rule that is best over all places plays."""
+        background = ThreadPoolExecutor(THREADS)
+        return PartsEnv([WindowGroup(self, best_rule, k, background) for k in range(self.settings.groups)])
 
-    def model(self, env: PartsEnv) -> DQN:
+    def model(self, env: PartsEnv) -> ManyWorldsDQN:
         """An untrained agent."""
         s = self.settings
-        return DQN(
+        first, last = s.learning_rate, s.learning_rate_last
+        return ManyWorldsDQN(
             "MlpPolicy",
             env,
-            learning_rate=s.learning_rate,
+            learning_rate=lambda left: last + left * (first - last),
             gamma=s.gamma,
             n_steps=s.n_steps,
             batch_size=s.batch,
@@ -154,74 +158,99 @@ class Aset(Learner):
         }
 
 
-class GainGroup(Part):
-    """Worlds on one workload: the first plays a rule, unseen; the others are paid what they gain on it.
+class WindowGroup(Part):
+    """Worlds on one workload, which are paid what they gain on each other.
 
     Each episode is in another place: the group walks through all of them in an order of its own, then again in another.
+    To get memory for worlds takes as long as a third of an episode. So they are kept where the next place differs by
+    its workloads alone, and of such places some follow each other.
     """
 
-    def __init__(self, learner: Aset, rule: int, number: int) -> None:
-        self._learner, self._rule = learner, rule
+    def __init__(self, learner: Aset, rule: int, number: int, background: ThreadPoolExecutor) -> None:
+        self._learner, self._rule, self._background = learner, rule, background
         self._apart = number / learner.settings.groups  # groups start apart: they are not all at the same hour
         self._late = self._apart
         self._random = np.random.default_rng([learner.seed, number])
         self._left: list[int] = []  # places of this walk that are still to come
+        self._next: Future[tuple[int, Worlds]] = background.submit(self._draw)
         self._place = -1
-        self._view: View
+        self._view: Any = None  # of that place
 
     def restart(self) -> None:
         """Begin an episode in the next place."""
-        if not self._left:
-            self._left = self._random.permutation(len(self._learner.places)).tolist()
-        if (place := self._left.pop()) != self._place:
-            self._view, self._place = self._move(place), place
-        batch, seed = self._view.batch, workload_seed(int(self._random.integers(VALIDATION_SEED)), 0)
+        place, worlds = self._next.result()
+        self._next = self._background.submit(self._draw)
+        if self._place >= 0 and _same(worlds.plan, self._view.batch.worlds.plan):
+            self._view.batch.worlds = worlds
+        else:
+            self._view = None  # before there is another: worlds are large
+            self._view = self._learner.make(worlds, self._learner.settings.group)
+        self._place = place
+        batch = self._view.batch
         for b in range(batch.size):
-            batch.begin(b, seed)
+            batch.begin(b, 0)
         for _ in range(int(self._late * (len(batch.handle.worlds[0].windows) - 1))):
             self._play(self._rule)
         self._late = 0.0
         batch.observe()
 
-    def _move(self, place: int) -> View:
-        if self._place >= 0:
-            del self._view  # before there is another: worlds are large
+    def _draw(self) -> tuple[int, Worlds]:
+        """The next place, with one workload for all worlds of the group. Large ones take half a second."""
+        if not self._left:
+            self._left = self._walk()
+        place = self._left.pop()
         worlds = self._learner.places[place].worlds
-        once = replace(worlds, draw=lru_cache(maxsize=1)(worlds.draw))  # for all worlds of the group
-        return self._learner.make(once, self._learner.settings.group)
+        workload = worlds.draw(workload_seed(int(self._random.integers(VALIDATION_SEED)), 0))
+        return place, replace(worlds, draw=lambda _: workload)
+
+    def _walk(self) -> list[int]:
+        """All places, at most `_STAY` of a scenario together, in random order."""
+        alike: dict[str, list[int]] = {}
+        for place in self._random.permutation(len(self._learner.places)).tolist():
+            alike.setdefault(self._learner.places[place].scenario, []).append(place)
+        stays = [places[i : i + _STAY] for places in alike.values() for i in range(0, len(places), _STAY)]
+        return [place for k in self._random.permutation(len(stays)) for place in stays[k]]
 
     def step(self, actions: Any) -> Stepped:
         """All worlds of a group end at the same time, since all episodes of a place have the same windows."""
         batch = self._view.batch
-        ended = self._play(np.concatenate([[self._rule], actions]))
-        gains = (batch.rewards[1:] - batch.rewards[0]) * self._learner.settings.reward_scale
+        ended = self._play(actions)
+        alone = batch.size / (batch.size - 1)  # so that the mean is that of the others
+        gains = (batch.rewards - batch.rewards.mean()) * alone * self._learner.settings.reward_scale
         batch.observe()
-        final = batch.observations[1:].copy()
-        success = np.array([batch.success(b) for b in range(1, batch.size)]) if ended else np.zeros(len(gains))
+        final = batch.observations.copy()
+        success = np.array([batch.success(b) for b in range(batch.size)]) if ended else np.zeros(batch.size)
         if ended:
             self.restart()
-        return Stepped(gains, np.full(len(gains), ended), final, success)
+        return Stepped(gains, np.full(batch.size, ended), final, success)
 
     def _play(self, actions: Any) -> bool:
         self._view.batch.actions[:] = actions
         return self._view.batch.play() > 0
 
     def observations(self) -> Any:
-        """Of those that learn."""
-        return self._view.observations()[1:].copy()
+        """A copy."""
+        return self._view.observations().copy()
 
     def masks(self) -> Any:
         """Everything is always possible."""
-        return self._view.masks()[1:]
+        return self._view.masks()
 
     def state(self) -> Any:
-        """The generator, and the rest of the walk."""
+        """The generator, and the rest of the walk after the place that is drawn already."""
+        wait([self._next])
         return self._random.bit_generator.state, list(self._left)
 
     def restore(self, state: Any) -> None:
         """Go on where `state` was taken."""
+        wait([self._next])
         self._random.bit_generator.state, self._left = state[0], list(state[1])
         self._late = self._apart
+        self._next = self._background.submit(self._draw)
+
+
+def _same(plan: Any, other: Any) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(plan, other, strict=True))
 
 
 def actions_of(text: str) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ _REQUEST = tuple(REQUEST_UNITS)
 #: is accepted, an overload makes everything late, and teaches nothing.
 HOPELESS: Final = 1.0
 _BARRED: Final = 1000.0
+_PREFERENCE: Final = 10.0  # weights are small: a tenth of a success for a joule is much
 
 
 class Slots(nn.Module):
@@ -30,16 +31,16 @@ class Slots(nn.Module):
 
     def __init__(self, slots: int) -> None:
         super().__init__()
-        self.slots, self.width = slots, len(_FIELDS) + 4 + len(_REQUEST) + 2
+        self.slots, self.width = slots, len(_FIELDS) + 5 + len(_REQUEST) + 2
 
     def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Inputs (B, C, width), feasible (B, C, 1), how far each is from the rule's choice, and how hopeless (B, C)."""
         n = len(_REQUEST)
         request, preference = observations[:, :n], observations[:, -2:]
         slots = observations[:, n:-2].reshape(-1, self.slots, len(_FIELDS))
-        net, transfer, proc, queue, suffered, accuracy = (
+        net, transfer, proc, queue, suffered, caused, accuracy, energy = (
             slots[..., _FIELDS.index(name)]
-            for name in ("net_ms", "transfer_ms", "proc_ms", "queue_ms", "suffered", "accuracy")
+            for name in ("net_ms", "transfer_ms", "proc_ms", "queue_ms", "suffered", "caused", "accuracy", "energy_mj")
         )
         feasible = slots[..., :1]
         deadline, least = request[:, :1], request[:, 1:2]  # times are in units of 100 ms, all of them
@@ -47,8 +48,9 @@ class Slots(nn.Module):
         share = (took / (deadline + 1e-6)).clamp(max=5)  # of the deadline
         margin = accuracy - least
         enough = (margin >= 0).to(margin.dtype)
-        derived = torch.stack([share, (1 - share).clamp(min=-2), 5 * margin, enough], -1)
-        around = torch.cat([request, preference], -1)[:, None].expand(-1, self.slots, -1)
+        cost = preference[:, :1] * energy + preference[:, 1:] * (suffered + caused)  # as the objective counts it
+        derived = torch.stack([share, (1 - share).clamp(min=-2), 5 * margin, enough, cost.clamp(max=5)], -1)
+        around = torch.cat([request, _PREFERENCE * preference], -1)[:, None].expand(-1, self.slots, -1)
         inputs = torch.cat([torch.cat([slots, derived], -1) * feasible, around], -1)
         return inputs, feasible, share + 1 - enough, (share - HOPELESS).clamp(min=0)
 

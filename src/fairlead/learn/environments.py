@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -102,7 +102,7 @@ class PartsEnv(VecEnv):
         self.parts = list(parts)
         self.finished: list[float] = []  # success of episodes that have ended since someone emptied it
         self._threads = ThreadPoolExecutor(THREADS)
-        self._actions: Any = None
+        self._under_way: list[Future[Stepped]] = []
         self._each(lambda part: part.restart())
         ends = np.cumsum([0, *(len(part.observations()) for part in parts)])
         self._rows = [slice(int(a), int(b)) for a, b in pairwise(ends)]
@@ -117,12 +117,15 @@ class PartsEnv(VecEnv):
         return self._observations()
 
     def step_async(self, actions: Any) -> None:
-        """Take these actions at the next `step_wait`."""
-        self._actions = actions
+        """Begin to step every world, unless a step is under way: who begins early must mean the same actions."""
+        if not self._under_way:
+            parts = zip(self.parts, self._rows, strict=True)
+            self._under_way = [self._threads.submit(part.step, actions[rows]) for part, rows in parts]
 
     def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
-        """Step every world."""
-        stepped = self._each(lambda part, rows: part.step(self._actions[rows]), self._rows)
+        """What the step that was begun has brought."""
+        stepped = [part.result() for part in self._under_way]
+        self._under_way = []
         rewards, ended = (np.concatenate([getattr(s, name) for s in stepped]) for name in ("rewards", "ended"))
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for s, rows in zip(stepped, self._rows, strict=True):
@@ -140,10 +143,13 @@ class PartsEnv(VecEnv):
 
     def state(self) -> list[Any]:
         """For a checkpoint."""
+        wait(self._under_way)
         return [part.state() for part in self.parts]
 
     def restore(self, state: list[Any]) -> None:
         """Go on where `state` was taken."""
+        wait(self._under_way)
+        self._under_way = []
         for part, of_part in zip(self.parts, state, strict=True):
             part.restore(of_part)
         self._each(lambda part: part.restart())

@@ -5,9 +5,10 @@ Called by `fairlead.policies.interface`. Looks at manifests alone: models are lo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,15 @@ def _policy(name: str, folder: Path, package: str) -> LearnedPolicy:
 
 
 def _dispatch(bundle: Bundle) -> Callable[[Any, Any, Any, float], int]:
-    """`decide` of a dispatcher that is made when it is first called."""
-    dispatcher = cache(lambda: Dispatcher(bundle))
-    return lambda request, candidates, excluded, u: dispatcher().decide(request, candidates, excluded, u)
+    """`decide` of a dispatcher of the calling thread, which is made when it is first called."""
+    own = threading.local()
+
+    def decide(request: Any, candidates: Any, excluded: Any, u: float) -> int:
+        if not hasattr(own, "dispatcher"):
+            own.dispatcher = Dispatcher(bundle)
+        return own.dispatcher.decide(request, candidates, excluded, u)
+
+    return decide
 
 
 def _refuse(request: Any, candidates: Any, excluded: Any, u: float) -> int:

@@ -5,8 +5,8 @@
 
 The possible action of the highest value is taken, of equals the first. Whenever the model can't be asked or its answer
 can't be used, the bundle's fallback rule decides and a counter goes up: nothing raises. A choice is a function of the
-arguments alone; only with a clock, for live use, is one that came too late dropped. An object reuses its buffers: each
-thread needs its own.
+arguments alone; only with a clock, for live use, is one that came too late dropped, and the model left in peace for the
+next decisions: for 1, then 3, 7 and so on while it stays late. An object reuses its buffers: each thread needs its own.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ Clock = Callable[[], int]  # nanoseconds, as time.perf_counter_ns
 #: The range seen in training is widened by this share of its width, and by this much, which covers rounding.
 WIDENED: Final = 0.1
 ROUNDING: Final = 1e-3
+#: The most decisions that a model which is late again and again is not asked for.
+LONGEST_PAUSE: Final = 1023
 
 _FAILED: Final = -2
 
@@ -43,6 +45,7 @@ class _Learned:
         self.fallbacks: Counter[Fallback] = Counter()
         self.fault: Fault | None = None  # why the model is never asked
         self._clock = clock
+        self._pause = self._unasked = 0  # after a late answer: decisions without the model, and those still to come
         self._model: Model = _no_model
         self._manifest: Manifest | None = None
         manifest, model = bundle.manifest, bundle.model
@@ -62,12 +65,19 @@ class _Learned:
         if isinstance(what, Fault) and self.fault is None:
             self.fault = what
 
+    def _paused(self) -> bool:
+        """Whether to decide without the model, which was late before."""
+        self._unasked -= 1
+        return self._unasked >= 0
+
     def _start_ns(self) -> int:
         return self._clock() if self._clock else 0
 
     def _too_slow(self, start_ns: int) -> bool:
         budget_us = self._manifest.budget_us if self._manifest else np.inf
-        return self._clock is not None and self._clock() - start_ns > 1000.0 * budget_us
+        late = self._clock is not None and self._clock() - start_ns > 1000.0 * budget_us
+        self._unasked = self._pause = min(2 * self._pause + 1, LONGEST_PAUSE) if late else 0
+        return late
 
 
 class Dispatcher(_Learned):
@@ -100,6 +110,8 @@ class Dispatcher(_Learned):
     def _ask(self, request: Any, candidates: Any, excluded: Any) -> int | Fallback:
         if self.fault:
             return self.fault.reason
+        if self._paused():
+            return Fallback.SLOW
         start_ns = self._start_ns()
         if len(candidates) > self._slots:
             return Fallback.SIZE
@@ -146,6 +158,9 @@ class Selector(_Learned):
         chosen = np.full(len(stats), len(self.rules) - 1, np.int32)
         if self.fault:
             self.fallbacks[self.fault.reason] += len(stats)
+            return chosen
+        if self._paused():
+            self.fallbacks[Fallback.SLOW] += len(stats)
             return chosen
         start_ns = self._start_ns()
         inside = ((stats >= self._least) & (stats <= self._most)).all(axis=1)

@@ -50,10 +50,10 @@ def _allocate(plan: Plan, requests: int, streams: int) -> World:
     windows = int(np.ceil(plan.rules["duration_ms"][0] / plan.rules["window_ms"][0])) + 1  # the last takes the rest
     return World(
         clock=np.zeros(1, CLOCK),
-        requests=np.zeros(requests, REQUEST),
-        draws=np.zeros(requests, DRAWS),
-        rows=np.zeros(requests, DECISION),
-        jobs=np.zeros(requests, JOB),
+        requests=np.empty(requests, REQUEST),
+        draws=np.empty(requests, DRAWS),
+        rows=np.empty(requests, DECISION),
+        jobs=np.empty(requests, JOB),
         streams=np.zeros(streams, STREAM),
         ends=np.zeros(streams, np.int64),
         candidates=np.zeros(d, CANDIDATE),
@@ -65,7 +65,7 @@ def _allocate(plan: Plan, requests: int, streams: int) -> World:
         stations=np.zeros(q, STATION_STATE),
         servers=np.zeros(servers, SERVER),
         counts=np.zeros((2, kinds), np.int64),
-        heap=np.zeros(requests, EVENT),
+        heap=np.empty(requests, EVENT),
         times=np.zeros(leaves, np.float64),
         tree=np.zeros(2 * leaves, np.uint32),
         nodes=np.zeros(n, NODE_STATE),
