@@ -40,6 +40,7 @@ NOT_RUN = {
     r"^sh run\.sh$|^python main\.py$": "test_examples runs it",
     r"^ray (start|stop|status)| --ray ": "test_ray runs it on a cluster of its own",
     r"^python -m benchmarks\.": "takes minutes: `make bench`",
+    r"^fairlead (compare|sweep) .*--json results/": "takes hours, and agents of the reader's own",
     r"^fairlead explain .*--policy \./runs/": "a bundle of the reader's own; test_explain runs it",
 }
 

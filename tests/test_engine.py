@@ -39,7 +39,7 @@ from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, WIND
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.summary import summarise
 from fairlead.sim.serving.workload import make_workload
-from fairlead.sim.serving.world import new_world, reset
+from fairlead.sim.serving.world import copy_state, like, new_world, reset
 
 approx = pytest.approx
 
@@ -825,3 +825,29 @@ def test_a_server_uses_one_device_at_most() -> None:
     for field in ("service_ms", "energy_mj", "price"):
         assert column(wide, field) == column(one, field)
     assert wide.nodes["busy_ms"][0] == approx(one.nodes["busy_ms"][0] / 4)
+
+
+def test_a_world_that_is_put_to_where_another_is_goes_on_as_it(rich: Scenario) -> None:
+    plan, workload = build_plan(rich), make_workload(rich, 5)
+    rules = [find(name).compiled for name in ("closest", "farthest", "load-balancing")]
+    handle = Handle(plan, [new_world(plan, workload) for _ in range(3)], rules)
+    alone = Handle(plan, [new_world(plan, workload)], rules)
+    handle.chosen[:] = [0, 1, 2]
+    alone.chosen[:] = 2
+    for _ in range(2):
+        handle.advance(AT_WINDOW)
+        alone.advance(AT_WINDOW)
+    first, kept, codes = 0, like(handle.worlds[0], plan), handle.codes.copy()
+    last = int(np.searchsorted(workload.requests["now_ms"], 3 * plan.rules["window_ms"][0], side="right"))
+    copy_state(handle.worlds[2], kept, first, last)
+    handle.advance(AT_WINDOW)  # one window on, which is then taken back
+    for world in handle.worlds:
+        copy_state(kept, world, first, last)
+    handle.codes[:], handle.chosen[:] = codes, 1
+    alone.chosen[:] = 1
+    handle.advance(0)
+    alone.advance(0)
+    for world in handle.worlds:
+        for name, ours, its in zip(World._fields, alone.worlds[0], world, strict=True):
+            if name not in ("requests", "jobs", "heap"):  # leftovers; and the number of a decision that was taken back
+                assert ours.tobytes() == its.tobytes(), name

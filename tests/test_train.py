@@ -39,16 +39,17 @@ from fairlead.learn.validation import Stopped, Validation, _play
 from fairlead.measure.statistics import Estimate, paired_difference
 from fairlead.policies.observe import dispatch_features, dispatch_size, observe_dispatch, slot_scales
 from fairlead.scenarios.loader import load
+from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.worlds import workload_seed, worlds_of
 
 SOURCES = Path(__file__).parent.parent / "src"
 LIGHT = {"aset": ["duration_s=60"], "ecsrl": ["duration_s=10", "rate=18500"]}
 SCENARIO = {"aset": "aset-testbed", "ecsrl": "ecsrl"}
 QUICK = {
-    "aset": ["learning_starts=2000", "learning_rate=1e-3", "n_steps=5", "gradient_steps=4", "target_update=1000"],
+    "aset": ["learning_starts=200", "learning_rate=1e-3", "hold=5", "tail=10", "target_update=200"],
     "ecsrl": ["worlds=64", "rollout=128", "batch=2048", "gamma=0.99", "gae_lambda=0.95", "learning_rate=5e-4"],
 }
-STEPS = {"aset": "10000", "ecsrl": "80000"}
+STEPS = {"aset": "3000", "ecsrl": "80000"}
 Bundles = dict[str, Path]
 
 
@@ -277,7 +278,7 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--target", "0.9"], "this is for --objective constraint"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "mix=true"], "an option of its own, --mix"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--validation-rates", "x"], "--validation-rates x: expec"),
-        (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "group=1"], "group=1: at least two worlds are"),
+        (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "group=1"], "group=1: one world of a group"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--window-ms", "0"], "window_ms"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--energy-weight", "1:0"], "--energy-weight 1:0: expected a"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--energy-weight", "0:1:2"], "0:0.3:0.1 to heed 0.1 of it"),
@@ -326,52 +327,62 @@ def test_settings_are_listed_and_can_be_given_back(tmp_path: Path, capsys: pytes
 # ---- what agents learn in
 
 
-def test_worlds_of_a_group_are_paid_what_they_gain_on_each_other() -> None:
-    settings = AsetSettings(groups=2, group=3, reward_scale=10.0)
-    env = Aset([place("aset-testbed", "duration_s=20")], SEVEN, settings, 0).environment(best_rule=1)
-    seen = env.reset()
-    assert seen.shape == (6, 8)
-    ends = np.zeros(6)
-    for _ in range(45):
-        seen, rewards, ended, _ = env.step(np.full(6, 1))
-        ends += ended
-        np.testing.assert_allclose(rewards, 0.0, atol=1e-12)  # who does the same gains nothing
-        assert (seen[:3] == seen[0]).all()
-        assert (seen[3:] == seen[3]).all()
-    assert ends.tolist() == [2] * 6
-    assert (seen[0] != seen[3]).any()  # groups have workloads of their own
-    gained = False
-    for _ in range(30):
-        _, rewards, _, _ = env.step(np.array([1, 1, 3, 1, 1, 1]))
-        part = env.parts[0]
-        assert isinstance(part, WindowGroup)
-        raw = part._view.batch.rewards
-        np.testing.assert_allclose(rewards[2], 10.0 * (raw[2] - (raw[0] + raw[1]) / 2), atol=1e-6)
-        np.testing.assert_allclose(rewards[3:], 0.0, atol=1e-12)
-        gained |= bool(abs(rewards[2]) > 0.01)
-    assert gained
+def windows_of(worlds: Any, plays: list[list[int]]) -> tuple[Any, list[Any]]:
+    """Rewards (windows, worlds) and the last observations of worlds that play these rules, window by window."""
+    batch = WindowBatch(worlds, len(plays[0]), WindowSettings(SEVEN))
+    for b in range(batch.size):
+        batch.begin(b, 0)
+    rewards = []
+    for rules in plays:
+        batch.actions[:] = rules
+        batch.play()
+        rewards.append(batch.rewards.copy())
+    batch.observe()
+    return np.array(rewards), batch.observations.copy()
+
+
+def test_worlds_are_paid_what_they_gain_on_the_rule_now_and_afterwards() -> None:
+    settings = AsetSettings(groups=1, group=4, hold=3, tail=2, gamma=0.5, reward_scale=2.0)
+    env = Aset([place("aset-testbed", "duration_s=40")], SEVEN, settings, 0).environment(best_rule=1)
+    (part,) = env.parts
+    assert isinstance(part, WindowGroup)
+    worlds, before = part._view.batch.worlds, []
+    scale = 2.0 * (len(worlds.draw(0).requests) / 40) ** 0.5
+    for actions in ([1, 1, 1], [0, 3, 5], [2, 1, 6], [4, 4, 0]):
+        seen, rewards, _, infos = env.step(np.array(actions))
+        held, _ = windows_of(worlds, before + [[1, *actions]] * 3 + [[1] * 4] * 2)
+        gains = (held[-5:, 1:] - held[-5:, :1]) * scale
+        np.testing.assert_allclose(rewards, 0.5 ** np.arange(5) @ gains, atol=1e-5)
+        _, ends = windows_of(worlds, before + [[1, *actions]] * 3)
+        for row, info in enumerate(infos):  # what comes behind is of another world
+            assert info["TimeLimit.truncated"]
+            np.testing.assert_allclose(info["terminal_observation"], ends[1 + row])
+        np.testing.assert_allclose(seen, np.tile(ends[1], (3, 1)))  # all go on from the first of the learners
+        before += [[actions[0]] * 4] * 3
     env.close()
 
 
-def test_groups_start_apart_and_go_from_place_to_place() -> None:
-    settings = AsetSettings(groups=2, group=2, mix=True)
+def test_groups_have_workloads_of_their_own_start_apart_and_go_from_place_to_place() -> None:
+    settings = AsetSettings(groups=2, group=2, mix=True, hold=1, tail=1)
     places = [place("dc-cloud", "duration_s=6"), place("aset-testbed", "duration_s=6")]
     env = Aset(places, SEVEN, settings, 0).environment(best_rule=1)
     env.reset()
     ended_at: list[list[int]] = [[], []]
     there: list[set[str]] = [set(), set()]
     for step in range(1, 22):
-        seen, _, ended, infos = env.step(np.zeros(4, np.int64))
-        assert seen.shape == (4, 7 + 2 * 5)
-        for k in range(2):
-            if ended[2 * k]:
+        seen, _, _, infos = env.step(np.zeros(2, np.int64))
+        assert seen.shape == (2, 7 + 2 * 5)
+        assert (seen[0] != seen[1]).any()
+        for k, info in enumerate(infos):
+            if not info["TimeLimit.truncated"]:
                 ended_at[k].append(step)
-                last = infos[2 * k]["terminal_observation"]
+                last = info["terminal_observation"]
                 small = (last[[10, 11, 15, 16]] == 0.0).all()  # padded: dc-cloud has three nodes
                 assert small or (last[12:] > 0.0).all()
                 there[k].add("dc-cloud" if small else "aset-testbed")
     assert ended_at == [[6, 12, 18], [3, 9, 15, 21]]
     assert there == [{"dc-cloud", "aset-testbed"}] * 2
+    assert len(env.finished) == 7
     env.close()
 
 
@@ -451,6 +462,21 @@ def test_each_world_explores_by_itself() -> None:
     others = np.mean([np.mean(model.predict(env.reset())[0] != best) for _ in range(20)])
     assert others == pytest.approx(0.5 * 3 / 4, abs=0.05)  # one in four of the random actions is the best one
     assert 0.2 < np.mean(model.predict(env.reset())[0] != best) < 0.55  # in any one step too
+    env.close()
+
+
+def test_explorers_never_do_what_is_best_on_purpose() -> None:
+    class Leader(Echo):
+        def explorers(self) -> Any:
+            return np.array([False, True, True])
+
+    env = PartsEnv([Leader() for _ in range(100)])
+    model = q_learner(env)
+    model.exploration_rate = 0.0
+    best = model.predict(env.reset(), deterministic=True)[0]
+    others = np.mean([model.predict(env.reset())[0] != best for _ in range(20)], axis=0).reshape(-1, 3).mean(axis=0)
+    assert others[0] == 0.0
+    assert others[1:] == pytest.approx([0.75, 0.75], abs=0.05)
     env.close()
 
 

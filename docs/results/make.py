@@ -1,7 +1,8 @@
 """Make the tables of results from what `--json` wrote: `python docs/results/make.py FOLDER`.
 
 FOLDER has the documents that the pages name (full-edge.json, ..., ecsrl-3400.json, ...). Writes aset.csv and ecsrl.csv
-beside this file, and the tables into the pages, between their marks. Not part of the package or the site.
+beside this file, the pictures, and the tables into the pages, between their marks. Whatever is not in FOLDER stays as
+it is. Not part of the package or the site.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import vl_convert
+
 from fairlead.learn.aset import SEVEN
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
 
@@ -25,13 +28,20 @@ ROOM = 0.02  # a cell has room where the best of the seven is that far below the
 
 def main(folder: Path) -> None:
     cells = [cell for name in TOPOLOGIES for cell in read(folder / f"{name}.json")]
-    write_csv("aset.csv", [row for cell in cells for row in cell_rows(cell)])
-    fill("aset.md", "cells", cell_table(cells))
-    fill("aset.md", "verdicts", verdicts(cells))
+    if cells:
+        write_csv("aset.csv", [row for cell in cells for row in cell_rows(cell)])
+        fill("aset.md", "cells", cell_table(cells))
+        fill("aset.md", "verdicts", verdicts(cells))
     ecsrl = {file.stem: next(read(file)) for file in sorted(folder.glob("ecsrl*.json"))}
-    write_csv("ecsrl.csv", [{"document": name, **row} for name, cell in ecsrl.items() for row in policy_rows(cell)])
+    if ecsrl:
+        write_csv("ecsrl.csv", [{"document": name, **row} for name, cell in ecsrl.items() for row in policy_rows(cell)])
     for name, cell in ecsrl.items():
         fill("ecsrl.md", name, policy_table(cell))
+    if "ecsrl-pareto" in ecsrl:
+        draw("pareto", trade_off(ecsrl["ecsrl-pareto"]))
+    for agent in ("aset", "ecsrl"):
+        if curves := sorted((HERE / "curves").glob(f"{agent}*.csv")):
+            draw(f"curves-{agent}", learning(curves))
 
 
 class Cell:
@@ -39,7 +49,7 @@ class Cell:
 
     def __init__(self, scenario: str, rate: str, content: dict[str, Any]) -> None:
         self.scenario, self.rate = scenario, rate
-        self.by_seed = {name: p["by_seed"] for name, p in content["policies"].items()}
+        self.by_seed = {name.removeprefix("pareto/"): p["by_seed"] for name, p in content["policies"].items()}
         self.success = {name: values["success"] for name, values in self.by_seed.items()}
         self.bound = content["bound"]["by_seed"] if content["bound"] else None
 
@@ -48,7 +58,7 @@ class Cell:
 
     @property
     def rules(self) -> list[str]:
-        return [name for name in self.success if not name.startswith(("aset", "ecsrl"))]
+        return [name for name in self.success if not name.startswith(("aset", "ecsrl", "runs/", "w-"))]
 
     def gain(self, agent: str, rule: str) -> Estimate:
         """Agent - rule, over the same seeds."""
@@ -62,6 +72,8 @@ class Cell:
 
 
 def read(file: Path) -> Iterator[Cell]:
+    if not file.exists():
+        return
     document = json.loads(file.read_text())
     if not document["complete"]:
         sys.exit(f"{file}: not complete")
@@ -170,6 +182,44 @@ def policy_table(cell: Cell, most: int = 8) -> str:
     if cell.bound:
         lines.append(f"| *bound* | {100 * estimate(cell.bound).mean:.2f} | | | | | |")
     return "\n".join(lines)
+
+
+def trade_off(cell: Cell) -> dict[str, Any]:
+    """Success against energy, one point for each policy that is not far off."""
+    points = [
+        {
+            "policy": policy,
+            "success, %": 100 * estimate(values["success"]).mean,
+            "energy, mJ a success": estimate(values["energy_per_success_mj"]).mean,
+            "slow-down": estimate(values["degradation"]).mean,
+            "who": "rule" if policy in cell.rules else "agent",
+        }
+        for policy, values in cell.by_seed.items()
+        if estimate(values["success"]).mean > 0.8
+    ]
+    x, y = ({"field": name, "type": "quantitative", "scale": {"zero": False}} for name in list(points[0])[1:3][::-1])
+    encoding = {"x": x, "y": y}
+    marks = {"mark": {"type": "point", "filled": True, "size": 60}, "encoding": {"color": {"field": "who"}}}
+    words = {
+        "mark": {"type": "text", "dx": 6, "align": "left", "fontSize": 9},
+        "encoding": {"text": {"field": "policy"}},
+    }
+    return {"width": 560, "height": 320, "data": {"values": points}, "encoding": encoding, "layer": [marks, words]}
+
+
+def learning(files: list[Path]) -> dict[str, Any]:
+    """The gap to the best rules over the steps of training, a line for each file."""
+    rows = [(file.stem, row) for file in files for row in csv.DictReader(file.open()) if row["place"] == "all"]
+    values = [{"training": who, "steps": int(r["step"]), "gap, points": 100 * float(r["gap"])} for who, r in rows]
+    x, y = ({"field": name, "type": "quantitative"} for name in ("steps", "gap, points"))
+    encoding = {"x": x, "y": y, "color": {"field": "training", "type": "nominal"}}
+    line = {"type": "line", "point": True}
+    return {"width": 560, "height": 260, "data": {"values": values}, "mark": line, "encoding": encoding}
+
+
+def draw(name: str, plot: dict[str, Any]) -> None:
+    whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "background": "white", **plot}
+    (HERE / f"{name}.svg").write_text(vl_convert.vegalite_to_svg(whole))
 
 
 def write_csv(name: str, rows: list[dict[str, Any]]) -> None:

@@ -64,7 +64,8 @@ def run_train(args: argparse.Namespace) -> int:
         for some in (scenarios, judged)
     )
     learner, steps = (_aset if args.agent == "aset" else _ecsrl)(args, places, others)
-    question = Question(learner, args.steps or steps, Path(args.out), _command(args))
+    steps = args.steps or steps
+    question = Question(learner, steps, Path(args.out), _command(args, steps))
     with _bar() as bar:
         answer = train(question, _Teller(bar, learner), args.resume)
     return _close(args, learner, answer)
@@ -126,7 +127,7 @@ def _aset(args: argparse.Namespace, places: list[Place], judged: list[Place]) ->
 
     mix = len(args.scenarios) > 1 if args.mix is None else args.mix  # else it takes one scenario for another
     settings = _tuned(AsetSettings(mix=mix), args.hyper)
-    return Aset(places, actions_of(args.actions), settings, args.seed, judged), 1_500_000
+    return Aset(places, actions_of(args.actions), settings, args.seed, judged), 120_000
 
 
 def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> tuple[Learner, int]:
@@ -212,8 +213,8 @@ def _list(agent: str) -> int:
     return 0
 
 
-def _command(args: argparse.Namespace) -> str:
-    """The command that trains the same again."""
+def _command(args: argparse.Namespace, steps: int) -> str:
+    """The command that trains the same again, whatever the default of steps will be."""
     words = ["fairlead", "train", args.agent, *(w for name in args.scenarios for w in ("--scenario", name))]
     words += [w for override in args.overrides for w in ("--set", override)]
     for option in (
@@ -231,8 +232,7 @@ def _command(args: argparse.Namespace) -> str:
     if (mix := getattr(args, "mix", None)) is not None:
         words.append("--mix" if mix else "--no-mix")
     words += [w for change in args.hyper for w in ("--hyper", change)]
-    words += ["--steps", str(args.steps)] if args.steps else []
-    return shlex.join([*words, "--seed", str(args.seed), "--out", args.out])
+    return shlex.join([*words, "--steps", str(steps), "--seed", str(args.seed), "--out", args.out])
 
 
 def _bar() -> Progress:

@@ -1,14 +1,21 @@
 """The ASET agent: deep Q-learning (DQN) picks, at the edge of each window, the rule that decides in the next one.
 
-State, actions and reward are ASET's (see fairlead.sim.gym.window). The noise of arrivals is far larger than what one
-window under another rule changes, so plain DQN stays behind the best rule. Here worlds run in groups on one workload,
-and of each reward the mean of the group's others in the same window is taken off. That does not depend on the world's
-own actions, so the best policy is the same: an input-dependent baseline (Mao et al., arXiv 1807.02264). Each episode of
-a group is in another place. Run by `training`.
+State, actions and reward are ASET's (see fairlead.sim.gym.window). In a window a client or two are bound, whose streams
+last for a minute: what a choice changes is small beside the noise of arrivals, and comes late. So, while it learns,
+
+- worlds run in groups on one workload and from one state. Each holds its action for some windows, then all play a fixed
+  rule for some more; the reward is what was gained in all of these on a world that played the rule throughout. What is
+  taken off does not depend on the agent's action, so the best policy is the same: an input-dependent baseline (Mao et
+  al., arXiv 1807.02264), and from the same state next to no noise is left;
+- one world of a group does what the agent thinks best, the others explore; then all go on from that one's state;
+- a group is in another place in each episode.
+
+Run by `training`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -18,6 +25,7 @@ import numpy as np
 from torch import nn
 
 from fairlead.domain.errors import UserError
+from fairlead.domain.outcomes import Outcome
 from fairlead.learn.environments import THREADS, VALIDATION_SEED, Part, PartsEnv, Place, Stepped, View
 from fairlead.learn.learner import Learner
 from fairlead.learn.q_learning import ManyWorldsDQN
@@ -25,6 +33,8 @@ from fairlead.policies.interface import find, registry
 from fairlead.policies.observe import WINDOW_VERSION
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.worlds import Worlds, workload_seed
+from fairlead.sim.serving.layout import World
+from fairlead.sim.serving.world import copy_state, like
 
 SEVEN: Final = (
     "closest",
@@ -48,30 +58,32 @@ class AsetSettings:
     groups: int = 6
     """Groups of worlds. A world takes 80 MB where 240,000 requests arrive in an episode."""
     group: int = 8
-    """Worlds on the same workload."""
-    reward_scale: float = 10.0
-    """What a share of requests gained in a window is worth: of the order of 1, as networks like it."""
+    """Worlds on the same workload: one plays a rule, the others learn."""
+    reward_scale: float = 0.02
+    """What a share gained of n requests in a window is worth, times the square root of n: noise is alike everywhere."""
     hidden: tuple[int, ...] = (128, 64)
     """Units of the network's layers."""
     learning_rate: float = 5e-4
     learning_rate_last: float = 5e-5
-    gamma: float = 0.98
+    hold: int = 20
+    """Windows for which an action is held while it learns."""
+    tail: int = 40
+    """Windows for which all worlds of a group then play the rule, to see what the action still brings."""
+    gamma: float = 0.99
     """Discount a window."""
-    n_steps: int = 10
-    """Windows whose rewards are summed before the target network estimates the rest."""
     batch: int = 512
-    gradient_steps: int = 1
+    gradient_steps: int = 16
     """For each step of all worlds."""
-    buffer: int = 600_000
+    buffer: int = 200_000
     """Transitions that are remembered."""
-    learning_starts: int = 10_000
-    """Steps of random choice at the start."""
-    target_update: int = 20_000
+    learning_starts: int = 2000
+    """Steps before it learns."""
+    target_update: int = 1500
     """Steps between updates of the target network."""
     epsilon_first: float = 1.0
     epsilon_last: float = 0.1
     """Share of random choices at the start, and from `exploration` of the training on; linear between."""
-    exploration: float = 0.3
+    exploration: float = 0.1
     validations: int = 12
     """How often it is validated; the best of these becomes the bundle."""
     validation_workloads: int = 24
@@ -101,7 +113,7 @@ class Aset(Learner):
         if len(actions) < 2:
             raise UserError("--actions: an agent needs at least two policies to pick from")
         if settings.group < 2:
-            raise UserError(f"group={settings.group}: at least two worlds are compared on a workload")
+            raise UserError(f"group={settings.group}: one world of a group plays a rule, at least one learns")
         self.settings: AsetSettings = settings
         self.window_ms = windows.pop()
         self.nodes = max(len(place.worlds.nodes) for place in everywhere)
@@ -115,7 +127,7 @@ class Aset(Learner):
         return figures[..., 0]
 
     def environment(self, best_rule: int) -> PartsEnv:
-        """Where it learns; what is not learnt from, the rule that is best over all places plays."""
+        """Where it learns, beside the rule that is best over all places."""
         background = ThreadPoolExecutor(THREADS)
         return PartsEnv([WindowGroup(self, best_rule, k, background) for k in range(self.settings.groups)])
 
@@ -127,8 +139,7 @@ class Aset(Learner):
             "MlpPolicy",
             env,
             learning_rate=lambda left: last + left * (first - last),
-            gamma=s.gamma,
-            n_steps=s.n_steps,
+            gamma=s.gamma**s.hold,
             batch_size=s.batch,
             train_freq=1,
             gradient_steps=s.gradient_steps,
@@ -138,7 +149,7 @@ class Aset(Learner):
             exploration_fraction=s.exploration,
             exploration_initial_eps=s.epsilon_first,
             exploration_final_eps=s.epsilon_last,
-            policy_kwargs={"net_arch": list(s.hidden)},
+            policy_kwargs={"net_arch": list(s.hidden), "optimizer_kwargs": {"fused": True}},
             seed=self.seed,
             device="cpu",
         )
@@ -159,7 +170,7 @@ class Aset(Learner):
 
 
 class WindowGroup(Part):
-    """Worlds on one workload, which are paid what they gain on each other.
+    """Worlds on one workload: the first plays a rule, unseen; the others are paid what they gain on it. See above.
 
     Each episode is in another place: the group walks through all of them in an order of its own, then again in another.
     To get memory for worlds takes as long as a third of an episode. So they are kept where the next place differs by
@@ -172,36 +183,42 @@ class WindowGroup(Part):
         self._late = self._apart
         self._random = np.random.default_rng([learner.seed, number])
         self._left: list[int] = []  # places of this walk that are still to come
-        self._next: Future[tuple[int, Worlds]] = background.submit(self._draw)
-        self._place = -1
+        self._next: Future[tuple[int, Worlds, int]] = background.submit(self._draw)
+        self._place, self._scale, self._requests = -1, 0.0, 0
+        self._settled = 0  # requests that no world has under way
         self._view: Any = None  # of that place
+        self._kept: World | None = None  # room for a world of it
 
     def restart(self) -> None:
         """Begin an episode in the next place."""
-        place, worlds = self._next.result()
+        place, worlds, self._requests = self._next.result()
         self._next = self._background.submit(self._draw)
         if self._place >= 0 and _same(worlds.plan, self._view.batch.worlds.plan):
             self._view.batch.worlds = worlds
         else:
             self._view = None  # before there is another: worlds are large
             self._view = self._learner.make(worlds, self._learner.settings.group)
-        self._place = place
+        self._place, self._settled = place, 0
         batch = self._view.batch
         for b in range(batch.size):
             batch.begin(b, 0)
-        for _ in range(int(self._late * (len(batch.handle.worlds[0].windows) - 1))):
+        if self._kept and [a.shape for a in self._kept] != [a.shape for a in batch.handle.worlds[0]]:
+            self._kept = None
+        windows = len(batch.handle.worlds[0].windows) - 1
+        self._scale = self._learner.settings.reward_scale * math.sqrt(self._requests / windows)
+        for _ in range(int(self._late * windows)):
             self._play(self._rule)
         self._late = 0.0
         batch.observe()
 
-    def _draw(self) -> tuple[int, Worlds]:
-        """The next place, with one workload for all worlds of the group. Large ones take half a second."""
+    def _draw(self) -> tuple[int, Worlds, int]:
+        """The next place, with a workload for all worlds of the group, and its size. It can take half a second."""
         if not self._left:
             self._left = self._walk()
         place = self._left.pop()
         worlds = self._learner.places[place].worlds
         workload = worlds.draw(workload_seed(int(self._random.integers(VALIDATION_SEED)), 0))
-        return place, replace(worlds, draw=lambda _: workload)
+        return place, replace(worlds, draw=lambda _: workload), len(workload.requests)
 
     def _walk(self) -> list[int]:
         """All places, at most `_STAY` of a scenario together, in random order."""
@@ -212,29 +229,71 @@ class WindowGroup(Part):
         return [place for k in self._random.permutation(len(stays)) for place in stays[k]]
 
     def step(self, actions: Any) -> Stepped:
-        """All worlds of a group end at the same time, since all episodes of a place have the same windows."""
-        batch = self._view.batch
-        ended = self._play(actions)
-        alone = batch.size / (batch.size - 1)  # so that the mean is that of the others
-        gains = (batch.rewards - batch.rewards.mean()) * alone * self._learner.settings.reward_scale
+        """Hold the actions for some windows, then bring the worlds together again, unless their episode ends.
+
+        All worlds of a group end at the same time, since all episodes of a place have the same windows.
+        """
+        batch, settings = self._view.batch, self._learner.settings
+        choices, gains, ended = np.concatenate([[self._rule], actions]), np.zeros(len(actions)), False
+        for k in range(settings.hold):
+            ended = self._play(choices)
+            gains += settings.gamma**k * self._gains()
+            if ended:
+                break
         batch.observe()
-        final = batch.observations.copy()
-        success = np.array([batch.success(b) for b in range(batch.size)]) if ended else np.zeros(batch.size)
+        final = batch.observations[1:].copy()
+        success = np.array([batch.success(b) for b in range(1, batch.size)]) if ended else np.zeros(len(gains))
         if ended:
             self.restart()
-        return Stepped(gains, np.full(batch.size, ended), final, success)
+        else:
+            gains += settings.gamma**settings.hold * self._bring_together()
+            batch.observe()
+        return Stepped(gains, np.ones(len(gains), np.bool_), final, success, cut=not ended)
+
+    def _gains(self) -> Any:
+        """On the rule, in the window that has just ended."""
+        return (self._view.batch.rewards[1:] - self._view.batch.rewards[0]) * self._scale
+
+    def _bring_together(self) -> Any:
+        """Play the rule in all worlds for a while; returns what they still gain by what they did before.
+
+        Then all are put to where the leader was before that.
+        """
+        settings, batch = self._learner.settings, self._view.batch
+        worlds, codes = batch.handle.worlds, batch.handle.codes.copy()
+        arrived, window = (int(worlds[0].clock[0][name]) for name in ("next_request", "window"))
+        first = min(_oldest(world, self._settled, arrived) for world in worlds)
+        until_ms = (window + settings.tail) * self._learner.window_ms
+        last = int(np.searchsorted(worlds[0].requests["now_ms"][: self._requests], until_ms, side="right"))
+        kept = self._kept = self._kept or like(worlds[0], batch.worlds.plan)
+        copy_state(worlds[1], kept, first, last)
+        later = np.zeros(batch.size - 1)
+        for k in range(settings.tail):
+            ended = self._play(self._rule)
+            later += settings.gamma**k * self._gains()
+            if ended:
+                break
+        for world in worlds:
+            copy_state(kept, world, first, last)
+        batch.handle.codes[:] = codes
+        self._settled = first
+        return later
+
+    def explorers(self) -> Any:
+        """All but the first, whose world all go on from."""
+        return np.arange(self._learner.settings.group - 1) > 0
 
     def _play(self, actions: Any) -> bool:
         self._view.batch.actions[:] = actions
         return self._view.batch.play() > 0
 
     def observations(self) -> Any:
-        """A copy."""
-        return self._view.observations().copy()
+        """Of those that learn."""
+        return self._view.observations()[1:].copy()
 
     def masks(self) -> Any:
         """Everything is always possible."""
-        return self._view.masks()
+        return self._view.masks()[1:]
 
     def state(self) -> Any:
         """The generator, and the rest of the walk after the place that is drawn already."""
@@ -247,6 +306,12 @@ class WindowGroup(Part):
         self._random.bit_generator.state, self._left = state[0], list(state[1])
         self._late = self._apart
         self._next = self._background.submit(self._draw)
+
+
+def _oldest(world: Any, settled: int, arrived: int) -> int:
+    """The first request that is still under way; those before `settled` are not."""
+    pending = world.rows["outcome"][settled:arrived] == Outcome.PENDING
+    return settled + int(pending.argmax()) if pending.any() else arrived
 
 
 def _same(plan: Any, other: Any) -> bool:

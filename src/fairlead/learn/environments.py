@@ -63,6 +63,7 @@ class Stepped(NamedTuple):
     ended: Any  # (n,) whether an episode has
     final: Any  # (n, F) what was seen at its end; of no meaning elsewhere
     success: Any  # (n,) of that episode
+    cut: bool = False  # the rows have not ended, but nothing behind this step belongs to it: the value there counts
 
 
 class Part(ABC):
@@ -83,6 +84,10 @@ class Part(ABC):
     @abstractmethod
     def masks(self) -> Any:
         """(n, A), 1 where an action is possible."""
+
+    def explorers(self) -> Any:
+        """Which rows take random actions whatever the share of these is: none, (n,)."""
+        return np.zeros(len(self.observations()), np.bool_)
 
     @abstractmethod
     def state(self) -> Any:
@@ -130,8 +135,9 @@ class PartsEnv(VecEnv):
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for s, rows in zip(stepped, self._rows, strict=True):
             for k in np.flatnonzero(s.ended):
-                infos[rows.start + k]["terminal_observation"] = s.final[k]
-                self.finished.append(float(s.success[k]))
+                infos[rows.start + k] |= {"terminal_observation": s.final[k], "TimeLimit.truncated": s.cut}
+                if not s.cut:
+                    self.finished.append(float(s.success[k]))
         return self._observations(), rewards.astype(np.float32), ended, infos
 
     def _observations(self) -> Any:
@@ -140,6 +146,10 @@ class PartsEnv(VecEnv):
     def action_masks(self) -> Any:
         """Which actions are possible, bool (rows, A): sb3-contrib asks for it by this name."""
         return np.concatenate([part.masks() for part in self.parts]) != 0
+
+    def explorers(self) -> Any:
+        """The rows that always take random actions, bool (rows,)."""
+        return np.concatenate([part.explorers() for part in self.parts])
 
     def state(self) -> list[Any]:
         """For a checkpoint."""

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from stable_baselines3 import DQN
 
+from fairlead.learn.environments import PartsEnv
+
 
 class ManyWorldsDQN(DQN):
     """DQN for a `PartsEnv`."""
@@ -25,8 +27,13 @@ class ManyWorldsDQN(DQN):
         actions, state = self.policy.predict(observation, state, episode_start, True)
         if not deterministic:
             explores = np.random.rand(len(actions)) < self.exploration_rate  # noqa: NPY002  as Stable-Baselines3 does
+            explores |= self._explorers()
             actions[explores] = [self.action_space.sample() for _ in range(explores.sum())]
         return actions, state
+
+    def _explorers(self) -> Any:
+        assert isinstance(self.env, PartsEnv)
+        return self.env.explorers()
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Begin the next step of the worlds, then learn."""

@@ -93,6 +93,24 @@ def reset_at(plan_row: Any, world_row: Any, world: World, workload: Workload) ->
     _compiled_start()(plan_row, world_row, r, workload.seed)
 
 
+def like(world: World, plan: Plan) -> World:
+    """Room for the state of such a world, of which nothing is set."""
+    return _allocate(plan, len(world.requests), len(world.streams))
+
+
+def copy_state(source: World, target: World, first: int, last: int) -> None:
+    """Bring `target` to where `source` is in the same workload; of rows only `first` to `last` are the same then.
+
+    Requests before `first` must be settled in both; those from `last` on must not have arrived in either.
+    """
+    arrived, joining = int(source.clock[0]["next_request"]), int(source.clock[0]["joining"])
+    parts = {"rows": slice(first, last), "jobs": slice(first, arrived), "heap": slice(joining)}
+    for name, ours, its in zip(World._fields, source, target, strict=True):
+        if name not in ("requests", "draws", "ends"):
+            part = parts.get(name, slice(None))
+            _bytes(its[part])[...] = _bytes(ours[part])
+
+
 def _bytes(array: Any) -> Any:
     """The array as bytes: NumPy copies and clears these at once, records field by field."""
     return np.ascontiguousarray(array).view(np.uint8)
