@@ -55,6 +55,7 @@ check: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.gym
+	$(BIN)/python -m benchmarks.agents
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

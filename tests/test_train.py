@@ -207,7 +207,7 @@ def test_a_training_that_is_stopped_goes_on_where_it_was(agent: str, number: int
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--resume", "--hyper", "gamma=0.5"], "gamma was 0.98, now 0.5"),
+        (["--resume", "--hyper", "gamma=0.5"], "gamma was 0.99, now 0.5"),
         (["--resume", "--seed", "1"], "seed was 0, now 1"),
         (["--resume", "--set", "duration_s=30"], "scenarios was another"),
         ([], "there is a training; --resume goes on with it"),
