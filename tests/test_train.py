@@ -156,15 +156,21 @@ def test_the_manifest_says_all_there_is_to_know(bundles: Bundles, agent: str) ->
 
 
 @pytest.mark.slow
-def test_the_same_seed_trains_the_same_agent(tmp_path: Path) -> None:
-    small = ["validation_workloads=2", "validations=1", *QUICK["ecsrl"]]
-    words = ["--scenario", "ecsrl", "--set", "duration_s=2", "--energy-weight", "0:0.1", "--steps", "16384"]
-    words += [w for change in small for w in ("--hyper", change)]
+@pytest.mark.parametrize(
+    ("agent", "words", "inputs"),
+    [
+        ("aset", ["--set", "duration_s=20", "--steps", "600"], 8),
+        ("ecsrl", ["--set", "duration_s=2", "--energy-weight", "0:0.1", "--steps", "16384"], 70),
+    ],
+)
+def test_the_same_seed_trains_the_same_agent(agent: str, words: list[str], inputs: int, tmp_path: Path) -> None:
+    small = ["validation_workloads=2", "validations=1", *QUICK[agent]]
+    words = ["--scenario", SCENARIO[agent], *words, *(w for change in small for w in ("--hyper", change))]
     for out in ("one", "other"):
-        assert main(["train", "ecsrl", *words, "--out", str(tmp_path / out)]) == 0
+        assert main(["train", agent, *words, "--out", str(tmp_path / out)]) == 0
     one, other = (curve_of(tmp_path / out) for out in ("one", "other"))
     assert [row | {"seconds": ""} for row in one] == [row | {"seconds": ""} for row in other]
-    seen = np.random.default_rng(0).random((9, 70), np.float32)
+    seen = np.random.default_rng(0).random((9, inputs), np.float32)
     np.testing.assert_array_equal(values_of(tmp_path / "one")(seen), values_of(tmp_path / "other")(seen))
 
 
@@ -403,6 +409,23 @@ def test_worlds_stay_where_the_next_place_differs_by_its_workloads_alone() -> No
     assert visits.index(3) in (0, 3)  # those of one scenario follow each other
     assert len(handles) == 2
     assert arrived[0] < arrived[1] < arrived[2]  # each at its own rate
+
+
+def test_what_is_cut_goes_on_and_what_ends_does_not() -> None:
+    settings = AsetSettings(groups=1, group=3, hold=2, tail=1, buffer=1000)
+    learner = Aset([place("aset-testbed", "duration_s=6")], SEVEN, settings, 0)
+    env = learner.environment(1)
+    model = learner.model(env)
+    model.learn(2 * 9, log_interval=None)
+    buffer = model.replay_buffer
+    assert isinstance(buffer, ReplayBuffer)
+    assert buffer.dones[:9].all()
+    assert buffer.timeouts[:9].tolist() == [[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]] * 3  # an episode is three steps
+    for step in range(8):
+        assert (buffer.observations[step + 1, 0] == buffer.observations[step + 1, 1]).all()  # together again
+        if (step + 1) % 3:
+            assert (buffer.next_observations[step, 0] == buffer.observations[step + 1, 0]).all()  # the leader's
+    env.close()
 
 
 def test_training_never_sees_workloads_of_validation_or_of_compare() -> None:

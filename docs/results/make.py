@@ -39,7 +39,7 @@ def main(folder: Path) -> None:
         fill("ecsrl.md", name, policy_table(cell))
     if "ecsrl-pareto" in ecsrl:
         draw("pareto", trade_off(ecsrl["ecsrl-pareto"]))
-    for agent in ("aset", "ecsrl"):
+    for agent in ("ecsrl",):
         if curves := sorted((HERE / "curves").glob(f"{agent}*.csv")):
             draw(f"curves-{agent}", learning(curves))
 

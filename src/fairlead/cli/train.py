@@ -40,7 +40,7 @@ _OPTIONS = (
     "target",
     "mix",
 )
-_SHARES = ("gamma", "gae_lambda", "epsilon_first", "epsilon_last", "clip")
+_SHARES = ("gamma", "gae_lambda", "epsilon_first", "epsilon_last", "exploration", "clip")
 S = TypeVar("S")
 
 
@@ -147,8 +147,6 @@ def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -
 def _range(option: str, text: str) -> tuple[tuple[float, float], float]:
     """The range of a weight that is learnt, and the weight that the bundle heeds."""
     low, high, heeded, *more = (numbers := _numbers(option, text, ":")) + numbers[:1] * (3 - len(numbers))
-    if len(numbers) == 1:
-        high = low
     if more or not low <= heeded <= high:
         raise UserError(f"{option} {text}: expected a number, a range such as 0:0.3, or 0:0.3:0.1 to heed 0.1 of it")
     return (low, high), heeded

@@ -21,7 +21,7 @@ examples:
   fairlead train aset --scenario full-edge --out runs/mine
   fairlead train aset --scenario full-edge --scenario dc-cloud --rates 30,50,70,90 --validation-rates 40,80 \\
     --out runs/both
-  fairlead train aset --scenario shifting --actions all --steps 1000000 --out runs/all --resume
+  fairlead train aset --scenario shifting --actions all --steps 200000 --out runs/all --resume
   fairlead compare full-edge --policies load-balancing,runs/mine
 """
 
@@ -113,7 +113,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         help="validate at these, to see rates that it has not learnt at (default: --rates)",
     )
     parser.add_argument(
-        "--steps", type=int, metavar="N", help="steps of all worlds together (default: for good results)"
+        "--steps",
+        type=int,
+        metavar="N",
+        help="choices of all worlds together, those of aset held for some windows (default: 120000; ecsrl 6000000)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of networks, choices, workloads (default 0)")
     parser.add_argument(

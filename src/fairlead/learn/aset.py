@@ -4,10 +4,12 @@ State, actions and reward are ASET's (see fairlead.sim.gym.window). In a window 
 last for a minute: what a choice changes is small beside the noise of arrivals, and comes late. So, while it learns,
 
 - worlds run in groups on one workload and from one state. Each holds its action for some windows, then all play a fixed
-  rule for some more; the reward is what was gained in all of these on a world that played the rule throughout. What is
-  taken off does not depend on the agent's action, so the best policy is the same: an input-dependent baseline (Mao et
-  al., arXiv 1807.02264), and from the same state next to no noise is left;
-- one world of a group does what the agent thinks best, the others explore; then all go on from that one's state;
+  rule for some more; the reward is what was gained in all of these on a world that played the rule throughout: from the
+  same state and on the same workload next to no noise is left (compare Mao et al., arXiv 1807.02264);
+- values are gains on the rule from the state they are of. So the reward of an action has what it changes while the rule
+  is played afterwards, and the value of where it led to has what doing better than the rule there brings: nothing is
+  counted twice (the performance difference lemma), but what lasts longer than the tail is lost;
+- one world of a group does what the agent thinks best, but for epsilon; the others explore; all go on from that one;
 - a group is in another place in each episode.
 
 Run by `training`.
@@ -45,8 +47,8 @@ SEVEN: Final = (
     "random-proportional-load",
     "least-impedance",
 )  #: the static policies of ASET
-_STAY: Final = 4
 SIX: Final = WindowSettings().policies  #: the actions of ASET's agent
+_STAY: Final = 4  # places of one scenario in a row: few enough to mix, enough to save most of the allocations
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class AsetSettings:
     """Steps between updates of the target network."""
     epsilon_first: float = 1.0
     epsilon_last: float = 0.1
-    """Share of random choices at the start, and from `exploration` of the training on; linear between."""
+    """Share of a leader's random choices at the start, and from `exploration` of the training on; linear between."""
     exploration: float = 0.1
     validations: int = 12
     """How often it is validated; the best of these becomes the bundle."""
@@ -196,7 +198,7 @@ class WindowGroup(Part):
         if self._place >= 0 and _same(worlds.plan, self._view.batch.worlds.plan):
             self._view.batch.worlds = worlds
         else:
-            self._view = None  # before there is another: worlds are large
+            self._view = self._kept = None  # before there are others: worlds are large
             self._view = self._learner.make(worlds, self._learner.settings.group)
         self._place, self._settled = place, 0
         batch = self._view.batch
@@ -244,11 +246,12 @@ class WindowGroup(Part):
         final = batch.observations[1:].copy()
         success = np.array([batch.success(b) for b in range(1, batch.size)]) if ended else np.zeros(len(gains))
         if ended:
+            del batch  # or there would be old and new worlds at once
             self.restart()
-        else:
-            gains += settings.gamma**settings.hold * self._bring_together()
-            batch.observe()
-        return Stepped(gains, np.ones(len(gains), np.bool_), final, success, cut=not ended)
+            return Stepped(gains, np.ones(len(gains), np.bool_), final, success)
+        gains += settings.gamma**settings.hold * self._bring_together()
+        batch.observe()
+        return Stepped(gains, np.ones(len(gains), np.bool_), final, success, cut=True)
 
     def _gains(self) -> Any:
         """On the rule, in the window that has just ended."""

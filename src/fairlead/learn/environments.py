@@ -60,7 +60,7 @@ class Stepped(NamedTuple):
     """What a step of a part has brought, for each of its n rows."""
 
     rewards: Any  # (n,)
-    ended: Any  # (n,) whether an episode has
+    ended: Any  # (n,) whether what follows does not belong to it: an episode has ended, or it is `cut`
     final: Any  # (n, F) what was seen at its end; of no meaning elsewhere
     success: Any  # (n,) of that episode
     cut: bool = False  # the rows have not ended, but nothing behind this step belongs to it: the value there counts
@@ -119,6 +119,8 @@ class PartsEnv(VecEnv):
 
     def reset(self) -> Any:
         """What is seen at the start; episodes were begun when the parts were made or restored."""
+        wait(self._under_way)
+        self._under_way = []
         return self._observations()
 
     def step_async(self, actions: Any) -> None:

@@ -1,8 +1,8 @@
 """Deep Q-learning in many worlds: Stable-Baselines3's, but each world explores by itself, and no core waits.
 
-Stable-Baselines3 draws once for all worlds whether they explore, so that they all do or none; the returns of several
-steps that it learns from then follow the agent in none of them. And it steps the worlds, then trains, in turns; here
-the next step is under way while the network learns, chosen by the network of one training before. Used by `aset`.
+Stable-Baselines3 draws once for all worlds whether they explore, so that they all do or none; here each does for
+itself, and those that its environment calls explorers always. And it steps the worlds, then trains, in turns; here the
+next step is under way while the network learns, chosen by the network of one training before. Used by `aset`.
 """
 
 from __future__ import annotations

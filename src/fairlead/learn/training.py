@@ -6,7 +6,7 @@
 
 A checkpoint is written after each validation and when training is stopped. Resuming restores networks, optimiser,
 replay buffer, the states of all random generators, the number of steps (and so the schedules), the curve, the best
-agent and what was seen of observations. Episodes under way are not restored: each world begins its next one.
+agent and what was seen of observations. Episodes under way are not restored, nor workloads drawn ahead: others begin.
 
 Nothing here prints: the caller is told through `Tell`.
 """
@@ -157,12 +157,9 @@ class _Training:
         if self._saved is None:
             return self.learner.model(env)
         saved = self._saved
-        model = self.learner.algorithm.load(
-            BytesIO(saved["model"]), env, device="cpu", custom_objects={"replay_buffer_class": None}
-        )
+        model = self.learner.algorithm.load(BytesIO(saved["model"]), env, device="cpu")
         env.restore(saved["env"])
         if (replay := saved["replay"]) is not None:
-            replay.timeouts[replay.pos - 1] = ~replay.dones[replay.pos - 1].astype(bool)  # those episodes end there
             model.replay_buffer = replay
         self.answer.points, self.answer.best, self.best = saved["points"], saved["best"], saved["best_parameters"]
         self.seen = saved["seen"]
@@ -279,6 +276,8 @@ class _Watch(BaseCallback):
 
     def _on_step(self) -> bool:
         self._training.seen.add(self.locals["new_obs"])
+        if ends := [info["terminal_observation"] for info in self.locals["infos"] if "terminal_observation" in info]:
+            self._training.seen.add(np.stack(ends))
         self._training.tell.step(self.num_timesteps, self._steps)
         return True
 

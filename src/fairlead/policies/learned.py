@@ -123,9 +123,10 @@ class Dispatcher(_Learned):
             choice: int = self._best(self._model(out)[0], excluded)
         except Exception:  # ONNX Runtime: out of memory, say
             choice = _FAILED
+        slow = self._too_slow(start_ns)
         if choice == _FAILED:
             return Fallback.OUTPUT
-        return Fallback.SLOW if self._too_slow(start_ns) else choice
+        return Fallback.SLOW if slow else choice
 
 
 class Selector(_Learned):
