@@ -837,7 +837,10 @@ def test_a_world_that_is_put_to_where_another_is_goes_on_as_it(rich: Scenario) -
     for _ in range(2):
         handle.advance(AT_WINDOW)
         alone.advance(AT_WINDOW)
-    first, kept, codes = 0, like(handle.worlds[0], plan), handle.codes.copy()
+    kept, codes, arrived = like(handle.worlds[0], plan), handle.codes.copy(), handle.worlds[0].clock[0]["next_request"]
+    under_way = [np.flatnonzero(w.rows["outcome"][:arrived] == Outcome.PENDING) for w in handle.worlds]
+    first = int(min(pending[0] for pending in under_way))
+    assert 0 < first < arrived
     last = int(np.searchsorted(workload.requests["now_ms"], 3 * plan.rules["window_ms"][0], side="right"))
     copy_state(handle.worlds[2], kept, first, last)
     handle.advance(AT_WINDOW)  # one window on, which is then taken back
@@ -850,4 +853,5 @@ def test_a_world_that_is_put_to_where_another_is_goes_on_as_it(rich: Scenario) -
     for world in handle.worlds:
         for name, ours, its in zip(World._fields, alone.worlds[0], world, strict=True):
             if name not in ("requests", "jobs", "heap"):  # leftovers; and the number of a decision that was taken back
-                assert ours.tobytes() == its.tobytes(), name
+                part = slice(first, None) if name == "rows" else slice(None)  # what was settled before stays its own
+                assert ours[part].tobytes() == its[part].tobytes(), name

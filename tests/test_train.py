@@ -395,7 +395,8 @@ def test_groups_have_workloads_of_their_own_start_apart_and_go_from_place_to_pla
 def test_worlds_stay_where_the_next_place_differs_by_its_workloads_alone() -> None:
     rates = [place("aset-testbed", "duration_s=2", f"rate={r}", label=str(r)) for r in (5, 20, 60)]
     other = place("dc-cloud", "duration_s=2")
-    part = WindowGroup(Aset([*rates, other], SEVEN, AsetSettings(groups=1, group=2), 0), 1, 0, ThreadPoolExecutor(1))
+    background = ThreadPoolExecutor(1)
+    part = WindowGroup(Aset([*rates, other], SEVEN, AsetSettings(groups=1, group=2), 0), 1, 0, background)
     visits, arrived, handles = [], {}, set()
     for _ in range(4):
         part.restart()
@@ -409,6 +410,7 @@ def test_worlds_stay_where_the_next_place_differs_by_its_workloads_alone() -> No
     assert visits.index(3) in (0, 3)  # those of one scenario follow each other
     assert len(handles) == 2
     assert arrived[0] < arrived[1] < arrived[2]  # each at its own rate
+    background.shutdown()
 
 
 def test_what_is_cut_goes_on_and_what_ends_does_not() -> None:
@@ -445,6 +447,7 @@ def test_training_never_sees_workloads_of_validation_or_of_compare() -> None:
     assert len(drawn) == len(set(drawn)) == 4 * 6  # once for each group
     assert min(drawn) >= 2**31
     assert not set(drawn) & {workload_seed(VALIDATION_SEED, i) for i in range(1000)}
+    env.close()
 
 
 class Echo(Part):

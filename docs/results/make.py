@@ -28,7 +28,7 @@ ROOM = 0.02  # a cell has room where the best of the seven is that far below the
 
 def main(folder: Path) -> None:
     cells = [cell for name in TOPOLOGIES for cell in read(folder / f"{name}.json")]
-    if cells:
+    if cells and (HERE / "aset.md").exists():
         write_csv("aset.csv", [row for cell in cells for row in cell_rows(cell)])
         fill("aset.md", "cells", cell_table(cells))
         fill("aset.md", "verdicts", verdicts(cells))

@@ -131,7 +131,8 @@ class Aset(Learner):
     def environment(self, best_rule: int) -> PartsEnv:
         """Where it learns, beside the rule that is best over all places."""
         background = ThreadPoolExecutor(THREADS)
-        return PartsEnv([WindowGroup(self, best_rule, k, background) for k in range(self.settings.groups)])
+        groups = [WindowGroup(self, best_rule, k, background) for k in range(self.settings.groups)]
+        return PartsEnv(groups, background)
 
     def model(self, env: PartsEnv) -> ManyWorldsDQN:
         """An untrained agent."""

@@ -103,8 +103,8 @@ class PartsEnv(VecEnv):
 
     render_mode = None  # Stable-Baselines3 asks for it
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self.parts = list(parts)
+    def __init__(self, parts: Sequence[Part], background: ThreadPoolExecutor | None = None) -> None:
+        self.parts, self._background = list(parts), background  # threads that the parts use; they end with ours
         self.finished: list[float] = []  # success of episodes that have ended since someone emptied it
         self._threads = ThreadPoolExecutor(THREADS)
         self._under_way: list[Future[Stepped]] = []
@@ -169,6 +169,8 @@ class PartsEnv(VecEnv):
     def close(self) -> None:
         """End the threads."""
         self._threads.shutdown()
+        if self._background:
+            self._background.shutdown()
 
     # What Stable-Baselines3 asks of environments that are objects of their own, which ours are not.
 
