@@ -29,9 +29,9 @@ from torch import nn
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.learn.environments import THREADS, VALIDATION_SEED, Part, PartsEnv, Place, Stepped, View
-from fairlead.learn.learner import Learner
+from fairlead.learn.learner import Learner, compiled_rules, falling
 from fairlead.learn.q_learning import ManyWorldsDQN
-from fairlead.policies.interface import find, registry
+from fairlead.policies.interface import find
 from fairlead.policies.observe import WINDOW_VERSION
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.worlds import Worlds, workload_seed
@@ -137,11 +137,10 @@ class Aset(Learner):
     def model(self, env: PartsEnv) -> ManyWorldsDQN:
         """An untrained agent."""
         s = self.settings
-        first, last = s.learning_rate, s.learning_rate_last
         return ManyWorldsDQN(
             "MlpPolicy",
             env,
-            learning_rate=lambda left: last + left * (first - last),
+            learning_rate=falling(s.learning_rate, s.learning_rate_last),
             gamma=s.gamma**s.hold,
             batch_size=s.batch,
             train_freq=1,
@@ -186,22 +185,22 @@ class WindowGroup(Part):
         self._late = self._apart
         self._random = np.random.default_rng([learner.seed, number])
         self._left: list[int] = []  # places of this walk that are still to come
-        self._next: Future[tuple[int, Worlds, int]] = background.submit(self._draw)
-        self._place, self._scale, self._requests = -1, 0.0, 0
+        self._next: Future[tuple[Worlds, int]] = background.submit(self._draw)
+        self._scale, self._requests = 0.0, 0
         self._settled = 0  # requests that no world has under way
-        self._view: Any = None  # of that place
+        self._view: Any = None  # of the place where it is
         self._kept: World | None = None  # room for a world of it
 
     def restart(self) -> None:
         """Begin an episode in the next place."""
-        place, worlds, self._requests = self._next.result()
+        worlds, self._requests = self._next.result()
         self._next = self._background.submit(self._draw)
-        if self._place >= 0 and _same(worlds.plan, self._view.batch.worlds.plan):
+        if self._view is not None and _same(worlds.plan, self._view.batch.worlds.plan):
             self._view.batch.worlds = worlds
         else:
             self._view = self._kept = None  # before there are others: worlds are large
             self._view = self._learner.make(worlds, self._learner.settings.group)
-        self._place, self._settled = place, 0
+        self._settled = 0
         batch = self._view.batch
         for b in range(batch.size):
             batch.begin(b, 0)
@@ -214,14 +213,13 @@ class WindowGroup(Part):
         self._late = 0.0
         batch.observe()
 
-    def _draw(self) -> tuple[int, Worlds, int]:
+    def _draw(self) -> tuple[Worlds, int]:
         """The next place, with a workload for all worlds of the group, and its size. It can take half a second."""
         if not self._left:
             self._left = self._walk()
-        place = self._left.pop()
-        worlds = self._learner.places[place].worlds
+        worlds = self._learner.places[self._left.pop()].worlds
         workload = worlds.draw(workload_seed(int(self._random.integers(VALIDATION_SEED)), 0))
-        return place, replace(worlds, draw=lambda _: workload), len(workload.requests)
+        return replace(worlds, draw=lambda _: workload), len(workload.requests)
 
     def _walk(self) -> list[int]:
         """All places, at most `_STAY` of a scenario together, in random order."""
@@ -325,7 +323,7 @@ def _same(plan: Any, other: Any) -> bool:
 def actions_of(text: str) -> tuple[str, ...]:
     """The actions that `--actions` names: seven, six, all, or names of compiled policies."""
     if text == "all":
-        return tuple(p.name for p in registry()[0].values() if p.kind == "compiled" and p.package == "fairlead")
+        return compiled_rules()
     sets = {"seven": SEVEN, "six": SIX}
     names = sets.get(text) or tuple(dict.fromkeys(find(n.strip()).name for n in text.split(",") if n.strip()))
     for name in names:

@@ -27,9 +27,8 @@ from torch import nn
 from fairlead.domain.errors import UserError
 from fairlead.learn.dispatch_network import DispatchPolicy
 from fairlead.learn.environments import THREADS, VALIDATION_SEED, Part, PartsEnv, Place, Stepped, View
-from fairlead.learn.learner import Learner
+from fairlead.learn.learner import Learner, compiled_rules, falling
 from fairlead.measure.statistics import Estimate
-from fairlead.policies.interface import registry
 from fairlead.policies.observe import DISPATCH_VERSION, REQUEST_UNITS, SLOT, dispatch_features
 from fairlead.sim.gym.dispatch import DispatchBatch
 from fairlead.sim.gym.worlds import Worlds
@@ -98,8 +97,7 @@ class Ecsrl(Learner):
             raise UserError(f"--target {settings.target:g}: expected a share of successes, such as 0.9")
         if settings.group < 2:
             raise UserError(f"group={settings.group}: at least two worlds are compared on a workload")
-        rules = tuple(p.name for p in registry()[0].values() if p.kind == "compiled" and p.package == "fairlead")
-        super().__init__(places, judged, rules, settings, seed)
+        super().__init__(places, judged, compiled_rules(), settings, seed)
         self.settings: EcsrlSettings = settings
         self.slots = max(_slots(place.worlds) for place in (*self.places, *self.judged))
 
@@ -142,11 +140,10 @@ class Ecsrl(Learner):
     def model(self, env: PartsEnv) -> MaskablePPO:
         """An untrained agent."""
         s = self.settings
-        first, last = s.learning_rate, s.learning_rate_last
         return MaskablePPO(
             DispatchPolicy,
             env,
-            learning_rate=lambda left: last + left * (first - last),
+            learning_rate=falling(s.learning_rate, s.learning_rate_last),
             n_steps=s.rollout,
             batch_size=s.batch,
             n_epochs=s.epochs,

@@ -6,14 +6,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from torch import nn
 
 from fairlead.learn.environments import PartsEnv, Place, View
 from fairlead.measure.statistics import Estimate
+from fairlead.policies.interface import registry
 from fairlead.sim.gym.worlds import Worlds
+
+
+def compiled_rules() -> tuple[str, ...]:
+    """Every rule that ships, which the engine can play by itself."""
+    return tuple(p.name for p in registry()[0].values() if p.kind == "compiled" and p.package == "fairlead")
+
+
+def falling(first: float, last: float) -> Callable[[float], float]:
+    """A rate of learning that falls with the share of training that is left, as Stable-Baselines3 wants it."""
+    return lambda left: last + left * (first - last)
 
 
 class Learner(ABC):

@@ -276,8 +276,9 @@ class _Watch(BaseCallback):
 
     def _on_step(self) -> bool:
         self._training.seen.add(self.locals["new_obs"])
-        if ends := [info["terminal_observation"] for info in self.locals["infos"] if "terminal_observation" in info]:
-            self._training.seen.add(np.stack(ends))
+        cut = [info["terminal_observation"] for info in self.locals["infos"] if info.get("TimeLimit.truncated")]
+        if cut:  # what ends is not seen: a dispatcher is shown zeros there
+            self._training.seen.add(np.stack(cut))
         self._training.tell.step(self.num_timesteps, self._steps)
         return True
 
