@@ -52,6 +52,7 @@ from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.worlds import Worlds, load_worlds, save_worlds, workload_seed, worlds_of
 from fairlead.sim.serving.layout import FAULT
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.windows import capacity_qps
 from fairlead.sim.serving.workload import make_workload
 
 OURS = [p.name for p in rules().values() if p.package == "fairlead"]
@@ -546,13 +547,23 @@ def test_windows_observation_with_the_mix_tells_what_is_asked_for_and_how_far_no
     names = env.batch.features
     assert len(names) == len(set(names)) == 7 + 2 * 5
     observation, _ = env.reset(options={"workload_seed": 0})
-    assert not observation.any()
+    assert not observation[:12].any()
+    assert observation[12:] == pytest.approx([0.04, 0.3, 0.04, 0.0, 0.0])  # links are there before requests are
     for expected in ([0.25, 0.5, 0.75, 0.35], [1.0, 1.0, 1.0, 0.6], [0.0, 0.0, 0.0, 0.0]):
         observation, *_ = env.step(1)
         assert observation[3:7] == pytest.approx(expected)
         sent = env.batch.handle.worlds[0].dispatched[env.batch.handle.worlds[0].clock[0]["window"] - 1]
         assert observation[7:12] == pytest.approx([sent[0] / 10, sent[1] / 5, sent[2] / 5, 0.0, 0.0])
         assert observation[12:] == pytest.approx([0.04, 0.3, 10.0, 0.0, 0.0])  # the third is cut off
+
+
+def test_clients_that_are_there_before_the_start_are_seen_before_their_first_request() -> None:
+    env = WindowEnv(load("aset-testbed", ["duration_s=20"]))
+    observation, _ = env.reset(options={"workload_seed": 3})
+    there = env.batch.worlds.draw(3).streams["early"].sum()
+    assert observation[2] * capacity_qps(env.batch.worlds.plan).sum() / 10.0 == pytest.approx(there)
+    assert there > 20
+    assert not np.delete(observation, 2).any()
 
 
 def test_padding_nodes_changes_nothing_but_zeros(rich: Scenario) -> None:

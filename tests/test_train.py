@@ -33,7 +33,7 @@ from fairlead.learn.dispatch_network import Actor
 from fairlead.learn.ecsrl import DispatchGroups, DispatchView, Ecsrl, EcsrlSettings, ascend
 from fairlead.learn.environments import VALIDATION_SEED, Part, PartsEnv, Place, Stepped
 from fairlead.learn.learner import Learner
-from fairlead.learn.q_learning import ManyWorldsDQN
+from fairlead.learn.q_learning import AllActionsDQN
 from fairlead.learn.seen import Seen
 from fairlead.learn.validation import Stopped, Validation, _play
 from fairlead.measure.statistics import Estimate, paired_difference
@@ -46,7 +46,7 @@ SOURCES = Path(__file__).parent.parent / "src"
 LIGHT = {"aset": ["duration_s=60"], "ecsrl": ["duration_s=10", "rate=18500"]}
 SCENARIO = {"aset": "aset-testbed", "ecsrl": "ecsrl"}
 QUICK = {
-    "aset": ["learning_starts=200", "learning_rate=1e-3", "hold=5", "tail=10", "target_update=200"],
+    "aset": ["learning_starts=200", "learning_rate=1e-3", "hold=5", "tail=10", "memory=200"],
     "ecsrl": ["worlds=64", "rollout=128", "batch=2048", "gamma=0.99", "gae_lambda=0.95", "learning_rate=5e-4"],
 }
 STEPS = {"aset": "3000", "ecsrl": "80000"}
@@ -122,8 +122,14 @@ def test_the_bundle_computes_what_torch_computes(bundles: Bundles, agent: str) -
         network, prefix = Actor(learner.slots, 64), "action_net."
     else:
         layers = [torch.nn.Linear(3 + 5, 128), torch.nn.ReLU(), torch.nn.Linear(128, 64), torch.nn.ReLU()]
-        network, prefix = torch.nn.Sequential(*layers, torch.nn.Linear(64, 7)), "q_net.q_net."
+        network = torch.nn.Module()
+        network.features_extractor = torch.nn.Module()
+        network.features_extractor.norm = torch.nn.BatchNorm1d(3 + 5, affine=False)
+        network.q_net = torch.nn.Sequential(*layers, torch.nn.Linear(64, 7))
+        network.forward = lambda seen: network.q_net(network.features_extractor.norm(seen))
+        prefix = "q_net_target."
     network.load_state_dict({k.removeprefix(prefix): v for k, v in parameters.items() if k.startswith(prefix)})
+    network.eval()
     width = len(json.loads((bundles[agent] / "manifest.json").read_text())["low"])
     for batch in (1, 7):
         seen = np.random.default_rng(batch).random((batch, width), np.float32)
@@ -284,7 +290,6 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--target", "0.9"], "this is for --objective constraint"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "mix=true"], "an option of its own, --mix"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--validation-rates", "x"], "--validation-rates x: expec"),
-        (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "group=1"], "group=1: one world of a group"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--window-ms", "0"], "window_ms"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--energy-weight", "1:0"], "--energy-weight 1:0: expected a"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--energy-weight", "0:1:2"], "0:0.3:0.1 to heed 0.1 of it"),
@@ -348,38 +353,55 @@ def windows_of(worlds: Any, plays: list[list[int]]) -> tuple[Any, list[Any]]:
 
 
 def test_worlds_are_paid_what_they_gain_on_the_rule_now_and_afterwards() -> None:
-    settings = AsetSettings(groups=1, group=4, hold=3, tail=2, gamma=0.5, reward_scale=2.0)
+    settings = AsetSettings(groups=1, hold=3, tail=2, gamma=0.5, reward_scale=2.0)
     env = Aset([place("aset-testbed", "duration_s=40")], SEVEN, settings, 0).environment(best_rule=1)
     (part,) = env.parts
     assert isinstance(part, WindowGroup)
-    worlds, before = part._view.batch.worlds, []
+    worlds, everything = part._view.batch.worlds, list(range(7))
+    head_start = int(part._view.batch.handle.worlds[0].clock[0]["window"])
+    assert head_start == 0  # of this seed: else what was played then would have to be played below
+    before: list[Any] = []
     scale = 2.0 * (len(worlds.draw(0).requests) / 40) ** 0.5
-    for actions in ([1, 1, 1], [0, 3, 5], [2, 1, 6], [4, 4, 0]):
-        seen, rewards, _, infos = env.step(np.array(actions))
-        held, _ = windows_of(worlds, before + [[1, *actions]] * 3 + [[1] * 4] * 2)
-        gains = (held[-5:, 1:] - held[-5:, :1]) * scale
+    for leader in (1, 5, 6, 0):
+        seen, rewards, _, infos = env.step(np.full(7, leader))
+        held, _ = windows_of(worlds, before + [everything] * 3 + [[1] * 7] * 2)
+        gains = (held[-5:] - held[-5:, 1:2]) * scale
         np.testing.assert_allclose(rewards, 0.5 ** np.arange(5) @ gains, atol=1e-5)
-        _, ends = windows_of(worlds, before + [[1, *actions]] * 3)
+        assert rewards[1] == 0.0
+        _, ends = windows_of(worlds, before + [everything] * 3)
         for row, info in enumerate(infos):  # what comes behind is of another world
             assert info["TimeLimit.truncated"]
-            np.testing.assert_allclose(info["terminal_observation"], ends[1 + row])
-        np.testing.assert_allclose(seen, np.tile(ends[1], (3, 1)))  # all go on from the first of the learners
-        before += [[actions[0]] * 4] * 3
+            np.testing.assert_allclose(info["terminal_observation"], ends[row])
+        np.testing.assert_allclose(seen, np.tile(ends[leader], (7, 1)))  # all go on from the one that was chosen
+        before += [[leader] * 7] * 3
+    env.close()
+
+
+def test_holds_begin_in_any_window() -> None:
+    env = Aset([place("aset-testbed", "duration_s=6")], SEVEN, AsetSettings(groups=1, hold=4, tail=1), 0).environment(1)
+    (part,) = env.parts
+    assert isinstance(part, WindowGroup)
+    starts = []
+    for _ in range(40):
+        part.restart()
+        starts.append(int(part._view.batch.handle.worlds[0].clock[0]["window"]))
+    assert set(starts) == {0, 1, 2, 3}
+    assert 0.4 < np.mean(np.array(starts) == 0) < 0.85  # half of the episodes, and a quarter of the others
     env.close()
 
 
 def test_groups_have_workloads_of_their_own_start_apart_and_go_from_place_to_place() -> None:
-    settings = AsetSettings(groups=2, group=2, mix=True, hold=1, tail=1)
+    settings = AsetSettings(groups=2, mix=True, hold=1, tail=1)
     places = [place("dc-cloud", "duration_s=6"), place("aset-testbed", "duration_s=6")]
     env = Aset(places, SEVEN, settings, 0).environment(best_rule=1)
     env.reset()
     ended_at: list[list[int]] = [[], []]
     there: list[set[str]] = [set(), set()]
     for step in range(1, 22):
-        seen, _, _, infos = env.step(np.zeros(2, np.int64))
-        assert seen.shape == (2, 7 + 2 * 5)
-        assert (seen[0] != seen[1]).any()
-        for k, info in enumerate(infos):
+        seen, _, _, infos = env.step(np.zeros(14, np.int64))
+        assert seen.shape == (14, 7 + 2 * 5)
+        assert (seen[0] != seen[7]).any()
+        for k, info in enumerate(infos[::7]):
             if not info["TimeLimit.truncated"]:
                 ended_at[k].append(step)
                 last = info["terminal_observation"]
@@ -388,7 +410,7 @@ def test_groups_have_workloads_of_their_own_start_apart_and_go_from_place_to_pla
                 there[k].add("dc-cloud" if small else "aset-testbed")
     assert ended_at == [[6, 12, 18], [3, 9, 15, 21]]
     assert there == [{"dc-cloud", "aset-testbed"}] * 2
-    assert len(env.finished) == 7
+    assert len(env.finished) == 7 * 7  # one in each row
     env.close()
 
 
@@ -396,7 +418,7 @@ def test_worlds_stay_where_the_next_place_differs_by_its_workloads_alone() -> No
     rates = [place("aset-testbed", "duration_s=2", f"rate={r}", label=str(r)) for r in (5, 20, 60)]
     other = place("dc-cloud", "duration_s=2")
     background = ThreadPoolExecutor(1)
-    part = WindowGroup(Aset([*rates, other], SEVEN, AsetSettings(groups=1, group=2), 0), 1, 0, background)
+    part = WindowGroup(Aset([*rates, other], SEVEN, AsetSettings(groups=1, hold=1), 0), 1, 0, background)
     visits, handles = [], set()
     for _ in range(4):
         part.restart()
@@ -414,19 +436,24 @@ def test_worlds_stay_where_the_next_place_differs_by_its_workloads_alone() -> No
 
 
 def test_what_is_cut_goes_on_and_what_ends_does_not() -> None:
-    settings = AsetSettings(groups=1, group=3, hold=2, tail=1, buffer=1000)
+    settings = AsetSettings(groups=1, hold=2, tail=1, buffer=1000)
     learner = Aset([place("aset-testbed", "duration_s=6")], SEVEN, settings, 0)
     env = learner.environment(1)
     model = learner.model(env)
-    model.learn(2 * 9, log_interval=None)
+    model.learn(7 * 9, log_interval=None)
     buffer = model.replay_buffer
     assert isinstance(buffer, ReplayBuffer)
     assert buffer.dones[:9].all()
-    assert buffer.timeouts[:9].tolist() == [[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]] * 3  # an episode is three steps
+    assert buffer.timeouts[:9].tolist() == [[1.0] * 7, [1.0] * 7, [0.0] * 7] * 3  # an episode is three steps
+    assert buffer.actions[:9, :, 0].tolist() == [list(range(7))] * 9
+    leaders = set()
     for step in range(8):
-        assert (buffer.observations[step + 1, 0] == buffer.observations[step + 1, 1]).all()  # together again
+        assert (buffer.observations[step + 1] == buffer.observations[step + 1, 0]).all()  # together again
         if (step + 1) % 3:
-            assert (buffer.next_observations[step, 0] == buffer.observations[step + 1, 0]).all()  # the leader's
+            ends = buffer.next_observations[step]
+            leaders.add(int((ends == buffer.observations[step + 1, 0]).all(axis=1).argmax()))
+            assert (ends == buffer.observations[step + 1, 0]).all(axis=1).any()
+    assert len(leaders) > 1
     env.close()
 
 
@@ -451,7 +478,7 @@ def test_training_never_sees_workloads_of_validation_or_of_compare() -> None:
 
 
 class Echo(Part):
-    """Three worlds that show how often they were stepped and pay the number of the action."""
+    """A group of four worlds that show how often they were stepped and pay the number of the action."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -461,13 +488,13 @@ class Echo(Part):
 
     def step(self, actions: Any) -> Stepped:
         self.steps += 1
-        return Stepped(actions.astype(float), np.zeros(3, bool), self.observations(), np.zeros(3))
+        return Stepped(actions.astype(float), np.zeros(4, bool), self.observations(), np.zeros(4))
 
     def observations(self) -> Any:
-        return np.full((3, 2), self.steps % 7, np.float32)
+        return np.full((4, 2), self.steps % 7, np.float32)
 
     def masks(self) -> Any:
-        return np.ones((3, 4), np.int8)
+        return np.ones((4, 4), np.int8)
 
     def state(self) -> Any:
         return self.steps
@@ -476,8 +503,8 @@ class Echo(Part):
         self.steps = state
 
 
-def q_learner(env: PartsEnv, **changes: Any) -> ManyWorldsDQN:
-    return ManyWorldsDQN("MlpPolicy", env, learning_starts=30, train_freq=1, seed=1, device="cpu", **changes)
+def q_learner(env: PartsEnv, **changes: Any) -> AllActionsDQN:
+    return AllActionsDQN("MlpPolicy", env, learning_starts=30, train_freq=1, seed=1, device="cpu", **changes)
 
 
 def test_each_world_explores_by_itself() -> None:
@@ -491,31 +518,16 @@ def test_each_world_explores_by_itself() -> None:
     env.close()
 
 
-def test_explorers_never_do_what_is_best_on_purpose() -> None:
-    class Leader(Echo):
-        def explorers(self) -> Any:
-            return np.array([False, True, True])
-
-    env = PartsEnv([Leader() for _ in range(100)])
-    model = q_learner(env)
-    model.exploration_rate = 0.0
-    best = model.predict(env.reset(), deterministic=True)[0]
-    others = np.mean([model.predict(env.reset())[0] != best for _ in range(20)], axis=0).reshape(-1, 3).mean(axis=0)
-    assert others[0] == 0.0
-    assert others[1:] == pytest.approx([0.75, 0.75], abs=0.05)
-    env.close()
-
-
-def test_steps_that_begin_while_the_network_learns_are_kept_with_their_actions() -> None:
+def test_no_step_is_lost_while_the_network_learns() -> None:
     env = PartsEnv([Echo(), Echo()])
     model = q_learner(env, exploration_fraction=1e-9, exploration_final_eps=0.5)
-    model.learn(300, log_interval=None)
-    buffer, steps = model.replay_buffer, 300 // 6
+    model.learn(400, log_interval=None)
+    buffer, steps = model.replay_buffer, 400 // 8
     assert isinstance(buffer, ReplayBuffer)
     assert buffer.pos == steps
-    assert np.array_equal(buffer.rewards[:steps], buffer.actions[:steps, :, 0])
+    assert buffer.actions[:steps, :, 0].tolist() == [[0, 1, 2, 3] * 2] * steps  # each row's own, whatever was chosen
+    assert len(np.unique(buffer.rewards[:steps])) == 4  # what was chosen reached the environment
     assert buffer.observations[:steps, 0, 0].tolist() == [k % 7 for k in range(steps)]  # no step is lost
-    assert len(np.unique(buffer.actions[:steps])) == 4
     assert env.state() == [steps + 1] * 2  # the next one was under way
     env.close()
 

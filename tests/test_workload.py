@@ -147,6 +147,9 @@ def test_exponential_streams_start_in_balance() -> None:
         first = np.array([r["now_ms"][0] for r in by_stream(workload)])
         end = np.array([workload.streams["end_ms"][r["stream"][0]] for r in by_stream(workload)])
         at_start.append(np.count_nonzero(first < 100.0))
+        early = np.array([workload.streams["early"][r["stream"][0]] for r in by_stream(workload)])
+        assert (first[early] < 100.0).all()
+        assert np.count_nonzero(~early & (first < 100.0)) <= 3  # clients that have just come
         later.append(np.count_nonzero((first <= 10e3) & (end > 10e3)))
     # 1 a second, 30 s each: 30 open. Those open at 0 show within their first 100 ms, in which 0.1 more come.
     assert np.mean(at_start) == approx(30.1, abs=4 * sqrt(30.0 / 200))

@@ -127,7 +127,7 @@ def _aset(args: argparse.Namespace, places: list[Place], judged: list[Place]) ->
 
     mix = len(args.scenarios) > 1 if args.mix is None else args.mix  # else it takes one scenario for another
     settings = _tuned(AsetSettings(mix=mix), args.hyper)
-    return Aset(places, actions_of(args.actions), settings, args.seed, judged), 120_000
+    return Aset(places, actions_of(args.actions), settings, args.seed, judged), 60_000
 
 
 def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> tuple[Learner, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from fairlead.cli.options import command
+
 _DESCRIPTION = """\
 Train a learned policy in the simulator and make a bundle of it: a folder that `fairlead compare` runs like any policy,
 and that needs no torch to run. While it learns, it is compared with the best rules on workloads kept for that.
@@ -41,10 +43,10 @@ examples:
 
 def add_train(commands: Any) -> None:
     """Add the command to the parser's."""
-    train = _command(commands, "train", "train a learned policy in the simulator", _DESCRIPTION, "")
+    train = command(commands, "train", "train a learned policy in the simulator", _DESCRIPTION, "")
     agents = train.add_subparsers(dest="agent", metavar="AGENT", required=True)
-    aset = _command(agents, "aset", "picks the rule of each window (ASET)", _ASET, _ASET_EXAMPLES)
-    _add_common(aset)
+    aset = command(agents, "aset", "picks the rule of each window (ASET)", _ASET, _ASET_EXAMPLES)
+    _add_common(aset, "so many actions of all worlds together, each held for some windows (default 60000)")
     aset.add_argument(
         "--actions",
         default="seven",
@@ -57,8 +59,8 @@ def add_train(commands: Any) -> None:
         action=argparse.BooleanOptionalAction,
         help="show it deadlines and accuracies asked for, and delays of links (default: with several scenarios)",
     )
-    ecsrl = _command(agents, "ecsrl", "sends each request to a device and variant (ECSRL)", _ECSRL, _ECSRL_EXAMPLES)
-    _add_common(ecsrl)
+    ecsrl = command(agents, "ecsrl", "sends each request to a device and variant (ECSRL)", _ECSRL, _ECSRL_EXAMPLES)
+    _add_common(ecsrl, "so many decisions of all worlds together (default 6000000)")
     ecsrl.add_argument(
         "--objective", choices=("weighted", "constraint"), default="weighted", help="what it learns (default weighted)"
     )
@@ -78,18 +80,7 @@ def add_train(commands: Any) -> None:
     ecsrl.add_argument("--target", type=float, metavar="S", help="constraint: share of successes to keep (default 0.9)")
 
 
-def _command(commands: Any, name: str, words: str, description: str, examples: str) -> Any:
-    return commands.add_parser(
-        name,
-        help=words,
-        description=description,
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _add_common(parser: argparse.ArgumentParser, steps: str) -> None:
     parser.add_argument(
         "--scenario",
         action="append",
@@ -112,12 +103,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         metavar="R,R",
         help="validate at these, to see rates that it has not learnt at (default: --rates)",
     )
-    parser.add_argument(
-        "--steps",
-        type=int,
-        metavar="N",
-        help="choices of all worlds together, those of aset held for some windows (default: 120000; ecsrl 6000000)",
-    )
+    parser.add_argument("--steps", type=int, metavar="N", help=steps)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of networks, choices, workloads (default 0)")
     parser.add_argument(
         "--hyper",

@@ -68,7 +68,7 @@ def dispatch_groups(candidates: Sequence[str], nodes: Sequence[str], slots: int)
 
 
 def window_inputs(nodes: Sequence[str], slots: int, mix: bool, total_qps: float) -> list[Input]:
-    """ "window-1" for these nodes, which can serve `total_qps` together; padding is left out."""
+    """ "window-2" for these nodes, which can serve `total_qps` together; padding is left out."""
     known: dict[str, tuple[str, float]] = {
         "qps": ("requests/s", total_qps),
         "rps": ("answers/s", total_qps),

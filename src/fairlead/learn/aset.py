@@ -3,13 +3,14 @@
 State, actions and reward are ASET's (see fairlead.sim.gym.window). In a window a client or two are bound, whose streams
 last for a minute: what a choice changes is small beside the noise of arrivals, and comes late. So, while it learns,
 
-- worlds run in groups on one workload and from one state. Each holds its action for some windows, then all play a fixed
-  rule for some more; the reward is what was gained in all of these on a world that played the rule throughout: from the
-  same state and on the same workload next to no noise is left (compare Mao et al., arXiv 1807.02264);
+- worlds run in groups on one workload and from one state, one world for each action. Each holds its action for some
+  windows, then all play a fixed rule for some more; the reward is what was gained in all of these on the world that
+  played the rule throughout: from the same state and on the same workload next to no noise is left (compare Mao et al.,
+  arXiv 1807.02264), and of that, what the actions have in common can't mislead their order;
 - values are gains on the rule from the state they are of. So the reward of an action has what it changes while the rule
   is played afterwards, and the value of where it led to has what doing better than the rule there brings: nothing is
   counted twice (the performance difference lemma), but what lasts longer than the tail is lost;
-- one world of a group does what the agent thinks best, but for epsilon; the others explore; all go on from that one;
+- all go on from the world that did what the agent thought best, or, in a share epsilon of steps, from any;
 - a group is in another place in each episode.
 
 Run by `training`.
@@ -24,13 +25,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import torch
 from torch import nn
 
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.learn.environments import THREADS, VALIDATION_SEED, Part, PartsEnv, Place, Stepped, View
 from fairlead.learn.learner import Learner, compiled_rules, falling
-from fairlead.learn.q_learning import ManyWorldsDQN
+from fairlead.learn.q_learning import AllActionsDQN, Standardised
 from fairlead.policies.interface import find
 from fairlead.policies.observe import WINDOW_VERSION
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
@@ -58,15 +60,15 @@ class AsetSettings:
     mix: bool = False
     """Whether it sees the deadlines and accuracies asked for, and the delays of links, beside ASET's state."""
     groups: int = 6
-    """Groups of worlds. A world takes 80 MB where 240,000 requests arrive in an episode."""
-    group: int = 8
-    """Worlds on the same workload: one plays a rule, the others learn."""
+    """Groups of worlds, one for each action. A world takes 80 MB where 240,000 requests arrive in an episode."""
     reward_scale: float = 0.02
     """What a share gained of n requests in a window is worth, times the square root of n: noise is alike everywhere."""
     hidden: tuple[int, ...] = (128, 64)
     """Units of the network's layers."""
     learning_rate: float = 5e-4
-    learning_rate_last: float = 5e-5
+    learning_rate_last: float = 2e-5
+    weight_decay: float = 3.0
+    """Of AdamW, large: gains are small beside their noise, and each is learnt from a hundred times."""
     hold: int = 20
     """Windows for which an action is held while it learns."""
     tail: int = 40
@@ -74,17 +76,18 @@ class AsetSettings:
     gamma: float = 0.99
     """Discount a window."""
     batch: int = 512
-    gradient_steps: int = 16
+    gradient_steps: int = 8
     """For each step of all worlds."""
     buffer: int = 200_000
     """Transitions that are remembered."""
     learning_starts: int = 2000
     """Steps before it learns."""
-    target_update: int = 1500
-    """Steps between updates of the target network."""
+    memory: int = 2000
+    """Steps over which the target network, a running mean of the one that learns, forgets; it becomes the bundle."""
     epsilon_first: float = 1.0
     epsilon_last: float = 0.1
-    """Share of a leader's random choices at the start, and from `exploration` of the training on; linear between."""
+    """Share of steps after which a group goes on from any world: at the start, and from `exploration` of the training
+    on; linear between."""
     exploration: float = 0.1
     validations: int = 12
     """How often it is validated; the best of these becomes the bundle."""
@@ -97,7 +100,7 @@ class AsetSettings:
 class Aset(Learner):
     """Trains one agent for all of its places."""
 
-    kind, features, algorithm, together = "selector", WINDOW_VERSION, ManyWorldsDQN, 8
+    kind, features, algorithm, together = "selector", WINDOW_VERSION, AllActionsDQN, 8
 
     def __init__(
         self,
@@ -114,8 +117,6 @@ class Aset(Learner):
             raise UserError(f"windows of {sorted(windows)} ms: an agent has one window; --window-ms sets it for all")
         if len(actions) < 2:
             raise UserError("--actions: an agent needs at least two policies to pick from")
-        if settings.group < 2:
-            raise UserError(f"group={settings.group}: one world of a group plays a rule, at least one learns")
         self.settings: AsetSettings = settings
         self.window_ms = windows.pop()
         self.nodes = max(len(place.worlds.nodes) for place in everywhere)
@@ -134,10 +135,10 @@ class Aset(Learner):
         groups = [WindowGroup(self, best_rule, k, background) for k in range(self.settings.groups)]
         return PartsEnv(groups, background)
 
-    def model(self, env: PartsEnv) -> ManyWorldsDQN:
+    def model(self, env: PartsEnv) -> AllActionsDQN:
         """An untrained agent."""
         s = self.settings
-        return ManyWorldsDQN(
+        return AllActionsDQN(
             "MlpPolicy",
             env,
             learning_rate=falling(s.learning_rate, s.learning_rate_last),
@@ -147,18 +148,24 @@ class Aset(Learner):
             gradient_steps=s.gradient_steps,
             buffer_size=s.buffer,
             learning_starts=s.learning_starts,
-            target_update_interval=s.target_update,
+            target_update_interval=env.num_envs,  # after each step of all worlds
+            tau=min(1.0, env.num_envs / s.memory),
             exploration_fraction=s.exploration,
             exploration_initial_eps=s.epsilon_first,
             exploration_final_eps=s.epsilon_last,
-            policy_kwargs={"net_arch": list(s.hidden), "optimizer_kwargs": {"fused": True}},
+            policy_kwargs={
+                "net_arch": list(s.hidden),
+                "features_extractor_class": Standardised,
+                "optimizer_class": torch.optim.AdamW,
+                "optimizer_kwargs": {"fused": True, "weight_decay": s.weight_decay},
+            },
             seed=self.seed,
             device="cpu",
         )
 
     def network(self, model: Any) -> nn.Module:
         """From observations to the values of the actions."""
-        return model.q_net.q_net  # the layers alone: observations need no preparation
+        return nn.Sequential(model.q_net_target.features_extractor, model.q_net_target.q_net)
 
     def manifest(self) -> dict[str, Any]:
         """What only selectors have."""
@@ -171,8 +178,18 @@ class Aset(Learner):
         }
 
 
+@dataclass(frozen=True)
+class _Episode:
+    """What a group plays."""
+
+    worlds: Worlds  # with one workload for all of them
+    requests: int
+    head_start: float  # in holds, before the first one begins: 0 half of the time, else so that it is in any window
+    rule: int  # that is played until then
+
+
 class WindowGroup(Part):
-    """Worlds on one workload: the first plays a rule, unseen; the others are paid what they gain on it. See above.
+    """Worlds on one workload, one for each action; all are paid what they gain on the one that plays a rule. See above.
 
     Each episode is in another place: the group walks through all of them in an order of its own, then again in another.
     To get memory for worlds takes as long as a third of an episode. So they are kept where the next place differs by
@@ -181,11 +198,12 @@ class WindowGroup(Part):
 
     def __init__(self, learner: Aset, rule: int, number: int, background: ThreadPoolExecutor) -> None:
         self._learner, self._rule, self._background = learner, rule, background
+        self._actions = np.arange(len(learner.rules))
         self._apart = number / learner.settings.groups  # groups start apart: they are not all at the same hour
         self._late = self._apart
         self._random = np.random.default_rng([learner.seed, number])
         self._left: list[int] = []  # places of this walk that are still to come
-        self._next: Future[tuple[Worlds, int]] = background.submit(self._draw)
+        self._next: Future[_Episode] = background.submit(self._draw)
         self._scale, self._requests = 0.0, 0
         self._settled = 0  # requests that no world has under way
         self._view: Any = None  # of the place where it is
@@ -193,13 +211,14 @@ class WindowGroup(Part):
 
     def restart(self) -> None:
         """Begin an episode in the next place."""
-        worlds, self._requests = self._next.result()
+        episode = self._next.result()
+        worlds, self._requests = episode.worlds, episode.requests
         self._next = self._background.submit(self._draw)
         if self._view is not None and _same(worlds.plan, self._view.batch.worlds.plan):
             self._view.batch.worlds = worlds
         else:
             self._view = self._kept = None  # before there are others: worlds are large
-            self._view = self._learner.make(worlds, self._learner.settings.group)
+            self._view = self._learner.make(worlds, len(self._actions))
         self._settled = 0
         batch = self._view.batch
         for b in range(batch.size):
@@ -208,18 +227,20 @@ class WindowGroup(Part):
             self._kept = None
         windows = len(batch.handle.worlds[0].windows) - 1
         self._scale = self._learner.settings.reward_scale * math.sqrt(self._requests / windows)
-        for _ in range(int(self._late * windows)):
-            self._play(self._rule)
+        hold = min(self._learner.settings.hold, windows)
+        for _ in range(int(self._late * windows) or int(episode.head_start * hold)):
+            self._play(episode.rule)
         self._late = 0.0
         batch.observe()
 
-    def _draw(self) -> tuple[Worlds, int]:
-        """The next place, with a workload for all worlds of the group, and its size. It can take half a second."""
+    def _draw(self) -> _Episode:
+        """The next one. It can take half a second."""
         if not self._left:
             self._left = self._walk()
         worlds = self._learner.places[self._left.pop()].worlds
         workload = worlds.draw(workload_seed(int(self._random.integers(VALIDATION_SEED)), 0))
-        return replace(worlds, draw=lambda _: workload), len(workload.requests)
+        start, rule = max(0.0, self._random.uniform(-1.0, 1.0)), int(self._random.integers(len(self._actions)))
+        return _Episode(replace(worlds, draw=lambda _: workload), len(workload.requests), start, rule)
 
     def _walk(self) -> list[int]:
         """All places, at most `_STAY` of a scenario together, in random order."""
@@ -230,36 +251,37 @@ class WindowGroup(Part):
         return [place for k in self._random.permutation(len(stays)) for place in stays[k]]
 
     def step(self, actions: Any) -> Stepped:
-        """Hold the actions for some windows, then bring the worlds together again, unless their episode ends.
+        """Hold each action for some windows; then all worlds are put to that of the first of `actions`.
 
         All worlds of a group end at the same time, since all episodes of a place have the same windows.
         """
         batch, settings = self._view.batch, self._learner.settings
-        choices, gains, ended = np.concatenate([[self._rule], actions]), np.zeros(len(actions)), False
+        gains, ended = np.zeros(batch.size), False
         for k in range(settings.hold):
-            ended = self._play(choices)
+            ended = self._play(self._actions)
             gains += settings.gamma**k * self._gains()
             if ended:
                 break
         batch.observe()
-        final = batch.observations[1:].copy()
-        success = np.array([batch.success(b) for b in range(1, batch.size)]) if ended else np.zeros(len(gains))
+        final = batch.observations.copy()
+        success = np.array([batch.success(b) for b in range(batch.size)]) if ended else np.zeros(len(gains))
         if ended:
             del batch  # or there would be old and new worlds at once
             self.restart()
-            return Stepped(gains, np.ones(len(gains), np.bool_), final, success)
-        gains += settings.gamma**settings.hold * self._bring_together()
-        batch.observe()
-        return Stepped(gains, np.ones(len(gains), np.bool_), final, success, cut=True)
+        else:
+            gains += settings.gamma**settings.hold * self._bring_together(int(actions[0]))
+            batch.observe()
+        return Stepped(gains, np.ones(len(gains), np.bool_), final, success, cut=not ended)
 
     def _gains(self) -> Any:
         """On the rule, in the window that has just ended."""
-        return (self._view.batch.rewards[1:] - self._view.batch.rewards[0]) * self._scale
+        rewards = self._view.batch.rewards
+        return (rewards - rewards[self._rule]) * self._scale
 
-    def _bring_together(self) -> Any:
+    def _bring_together(self, leader: int) -> Any:
         """Play the rule in all worlds for a while; returns what they still gain by what they did before.
 
-        Then all are put to where the leader was before that.
+        Then all are put to where the world of action `leader` was before that.
         """
         settings, batch = self._learner.settings, self._view.batch
         worlds, codes = batch.handle.worlds, batch.handle.codes.copy()
@@ -268,8 +290,8 @@ class WindowGroup(Part):
         until_ms = (window + settings.tail) * self._learner.window_ms
         last = int(np.searchsorted(worlds[0].requests["now_ms"][: self._requests], until_ms, side="right"))
         kept = self._kept = self._kept or like(worlds[0], batch.worlds.plan)
-        copy_state(worlds[1], kept, first, last)
-        later = np.zeros(batch.size - 1)
+        copy_state(worlds[leader], kept, first, last)
+        later = np.zeros(batch.size)
         for k in range(settings.tail):
             ended = self._play(self._rule)
             later += settings.gamma**k * self._gains()
@@ -281,21 +303,17 @@ class WindowGroup(Part):
         self._settled = first
         return later
 
-    def explorers(self) -> Any:
-        """All but the first, whose world all go on from."""
-        return np.arange(self._learner.settings.group - 1) > 0
-
     def _play(self, actions: Any) -> bool:
         self._view.batch.actions[:] = actions
         return self._view.batch.play() > 0
 
     def observations(self) -> Any:
-        """Of those that learn."""
-        return self._view.observations()[1:].copy()
+        """The same in all rows, but for where an episode has just ended."""
+        return self._view.observations().copy()
 
     def masks(self) -> Any:
         """Everything is always possible."""
-        return self._view.masks()[1:]
+        return self._view.masks()
 
     def state(self) -> Any:
         """The generator, and the rest of the walk after the place that is drawn already."""

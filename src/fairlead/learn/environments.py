@@ -85,10 +85,6 @@ class Part(ABC):
     def masks(self) -> Any:
         """(n, A), 1 where an action is possible."""
 
-    def explorers(self) -> Any:
-        """Which rows take random actions whatever the share of these is: none, (n,)."""
-        return np.zeros(len(self.observations()), np.bool_)
-
     @abstractmethod
     def state(self) -> Any:
         """What decides which episodes are next, for a checkpoint. Episodes under way are not in it."""
@@ -148,10 +144,6 @@ class PartsEnv(VecEnv):
     def action_masks(self) -> Any:
         """Which actions are possible, bool (rows, A): sb3-contrib asks for it by this name."""
         return np.concatenate([part.masks() for part in self.parts]) != 0
-
-    def explorers(self) -> Any:
-        """The rows that always take random actions, bool (rows,)."""
-        return np.concatenate([part.explorers() for part in self.parts])
 
     def state(self) -> list[Any]:
         """For a checkpoint."""

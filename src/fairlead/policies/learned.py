@@ -154,7 +154,10 @@ class Selector(_Learned):
         return window_stats(traffic, sent, delays_ms, capacity_qps, window_ms, self.nodes, self.mix)
 
     def select(self, stats: Any) -> Any:
-        """For each row of `stats` (B, F) the index of a rule, int32 (B,). Before the first window, a row is zeros."""
+        """For each row of `stats` (B, F) the index of a rule, int32 (B,).
+
+        Before the first window a row has the clients and, of the mix, the links that are there already; else zeros.
+        """
         self.decisions += len(stats)
         chosen = np.full(len(stats), len(self.rules) - 1, np.int32)
         if self.fault:

@@ -20,7 +20,7 @@ from fairlead.domain.records import CANDIDATE, REQUEST, TRAFFIC
 from fairlead.policies.jit import inlined, typed_kernel
 
 LIMIT: Final = 10.0  #: Observations lie in [0, LIMIT]: what is scaled beyond is cut.
-WINDOW_VERSION: Final = "window-1"
+WINDOW_VERSION: Final = "window-2"
 DISPATCH_VERSION: Final = "dispatch-1"
 
 # Numba's types.
@@ -151,7 +151,7 @@ def window_scale(capacity_qps: Any, window_ms: float) -> Any:
 
 @inlined
 def observe_window(traffic: Any, sent: Any, delays_ms: Any, scale: Any, slots: int, mix: bool, out: Any) -> None:
-    """Write "window-1" into `out`: of a TRAFFIC record, requests sent to each node (n,), n at most the slots.
+    """Write "window-2" into `out`: of a TRAFFIC record, requests sent to each node (n,), n at most the slots.
 
     `delays_ms` (n,), read for the mix alone: mean one-way delay over sites, a link that is down as FARTHEST_MS.
     """
@@ -176,7 +176,7 @@ def observe_window(traffic: Any, sent: Any, delays_ms: Any, scale: Any, slots: i
 def window_stats(
     traffic: Any, sent: Any, delays_ms: Any, capacity_qps: Any, window_ms: float, slots: int, mix: bool
 ) -> Any:
-    """ "window-1" of plain counters, float32 (1, F): what a host that keeps its own books asks a selector about.
+    """ "window-2" of plain counters, float32 (1, F): what a host that keeps its own books asks a selector about.
 
     `traffic` is a TRAFFIC record; each node has its count of requests sent to it in the window, its delay as in
     `observe_window`, and what it can serve in requests a second.

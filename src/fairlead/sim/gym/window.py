@@ -39,9 +39,10 @@ class WindowBatch(Batch):
     """One step is one window of simulated time (the scenario's rules.window_ms) under the chosen policy.
 
     **Observation** (3 + N,), with `settings.mix` (7 + 2 N,), float32 in [0, 10], cut there: ASET's state, of the
-    window that has just ended; zeros at the start. N nodes, or `settings.nodes`: nodes that are not there are zeros.
-    The capacity of a node is what it can serve in requests a second: of a queue node, the sum over its deployments at
-    their typical input size; of a shared one, 1000 / mean time alone in ms. `features` has all names.
+    window that has just ended; at the start, the clients and links that are there already. N nodes, or
+    `settings.nodes`: nodes that are not there are zeros. The capacity of a node is what it can serve in requests a
+    second: of a queue node, the sum over its deployments at their typical input size; of a shared one, 1000 / mean time
+    alone in ms. `features` has all names.
 
     | position | what | unit |
     |---|---|---|

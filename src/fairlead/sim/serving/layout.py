@@ -98,7 +98,15 @@ DRAWS: Final = np.dtype(
     [("work", np.float64), ("quality", np.float64), ("up", np.float64), ("down", np.float64)], align=True
 )
 
-STREAM: Final = np.dtype([("end_ms", np.float64), ("bound", np.int32), ("load", np.float64)], align=True)
+STREAM: Final = np.dtype(
+    [
+        ("end_ms", np.float64),
+        ("bound", np.int32),
+        ("early", np.bool_),  # its client is there before the start; one that joins is known by its first request
+        ("load", np.float64),
+    ],
+    align=True,
+)
 
 JOB: Final = np.dtype(
     [
@@ -157,6 +165,7 @@ CLOCK: Final = np.dtype(
         ("joining", np.int64),  # size of the heap: requests on their way to a node
         ("decisions", np.int64),
         ("open_streams", np.int64),
+        ("early_streams", np.int64),  # those of clients that were there before the start
         ("arrived", np.int64),
         ("finished", np.int64),
         ("rejected", np.int64),

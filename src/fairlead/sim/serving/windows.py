@@ -31,7 +31,7 @@ class WindowView:
         self._observe = _compiled()
 
     def observe(self, handle: Handle, out: Any) -> None:
-        """Write the observation of every world into `out` (B, F); zeros at the start."""
+        """Write the observation of every world into `out` (B, F); at the start there are clients and links alone."""
         traffic, delays_ms = np.zeros(1, TRAFFIC), np.zeros(handle.plan.links.shape[1])
         rows = handle.plan_words, handle.world_words, handle.codes
         self._observe(*rows, self._scale, self._nodes, self._mix, traffic, delays_ms, out)
@@ -57,8 +57,8 @@ def ended_window(world: Any, code: int) -> int:
 
 
 @kernel
-def _count_mix(plan: Any, world: Any, w: int, traffic: Any, delays_ms: Any) -> None:
-    """What the arrivals of window `w` ask for, and how far the nodes are now."""
+def _count_mix(world: Any, w: int, traffic: Any) -> None:
+    """What the arrivals of window `w` ask for."""
     last = world.clock[0].next_request
     for later in range(w + 1, world.clock[0].window + 1):
         last -= world.windows[later].arrived
@@ -70,6 +70,11 @@ def _count_mix(plan: Any, world: Any, w: int, traffic: Any, delays_ms: Any) -> N
         traffic.within_80_ms += request.deadline_ms <= 80.0
         traffic.within_160_ms += request.deadline_ms <= 160.0
         traffic.min_accuracy += request.min_accuracy
+
+
+@kernel
+def _measure_delays(plan: Any, world: Any, delays_ms: Any) -> None:
+    """How far the nodes are now."""
     sites = plan.rules[0].sites
     for n in range(len(delays_ms)):
         delays_ms[n] = 0.0
@@ -93,15 +98,15 @@ def _observe(
     plan = plan_at(plan_row)
     for b in range(len(codes)):
         world = world_at(world_rows, b)
-        w = ended_window(world, codes[b])
-        if w < 0:
-            observations[b, :] = 0.0
-            continue
-        counts, window = traffic[0], world.windows[w]
+        w, counts = ended_window(world, codes[b]), traffic[0]
+        window = world.windows[max(w, 0)]  # at the start the first one, which is empty
         counts.arrived, counts.delivered, counts.clients = window.arrived, window.delivered, window.clients
+        if w < 0:
+            counts.clients = world.clock[0].early_streams
         if mix:
-            _count_mix(plan, world, w, counts, delays_ms)
-        observe_window(counts, world.dispatched[w], delays_ms, scale, nodes, mix, observations[b])
+            _count_mix(world, max(w, 0), counts)
+            _measure_delays(plan, world, delays_ms)
+        observe_window(counts, world.dispatched[max(w, 0)], delays_ms, scale, nodes, mix, observations[b])
 
 
 @cache

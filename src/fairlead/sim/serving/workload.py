@@ -45,17 +45,16 @@ def make_workload(scenario: Scenario, seed: int) -> Workload:
         for i, source in enumerate(scenario.workload.sources.values())
     ]
     offset = 0
-    for requests, _, ends in parts:
+    for requests, _, streams in parts:
         requests["stream"][requests["stream"] >= 0] += offset
-        offset += len(ends)
+        offset += len(streams)
     requests = np.concatenate([_raw(p[0]) for p in parts]).view(REQUEST)
     work = np.concatenate([p[1] for p in parts])
     if len(parts) > 1 or (requests["now_ms"][1:] < requests["now_ms"][:-1]).any():
         order = _by_time(requests["now_ms"], scenario.workload.duration_s * 1000.0)
         requests, work = _raw(requests).take(order).view(REQUEST), work.take(order)
     requests["id"] = np.arange(len(requests))
-    streams = np.zeros(offset, STREAM)
-    streams["end_ms"] = np.concatenate([p[2] for p in parts])
+    streams = np.concatenate([_raw(p[2]) for p in parts]).view(STREAM)
     return Workload(seed, requests, draws_of(seed, work), streams)
 
 
@@ -250,10 +249,10 @@ def _site_draws(scenario: Scenario, source: Source, times: Any, uniforms: Any) -
 
 
 def _drawn_requests(scenario: Scenario, index: int, source: Source, seed: int) -> tuple[Any, Any, Any]:
-    """(requests, their work, ends of the streams) of a source whose arrivals are drawn."""
+    """(requests, their work, their streams) of a source whose arrivals are drawn."""
     first_id = index * _SOURCE_IDS
-    starts = _arrival_times(scenario, source, first_id, seed)
-    starts = np.concatenate([np.zeros(_initial_streams(scenario, source, first_id, seed)), starts])
+    early = _initial_streams(scenario, source, first_id, seed)
+    starts = np.concatenate([np.zeros(early), _arrival_times(scenario, source, first_id, seed)])
     n = len(starts)
 
     def draw(number: Number, k: int) -> Any:
@@ -271,14 +270,22 @@ def _drawn_requests(scenario: Scenario, index: int, source: Source, seed: int) -
     arrivals["now_ms"] = starts
     if source.length_s is None:
         arrivals["stream"] = -1
-        return arrivals, _work(source, seed, first_id, n), np.empty(0)
+        return arrivals, _work(source, seed, first_id, n), _streams(np.empty(0))
     arrivals["rate_qps"] = draw(source.rate_qps, _RATE)
     ends = np.minimum(starts + draw(source.length_s, _LENGTH) * 1000.0, scenario.workload.duration_s * 1000.0)
-    times, streams = _stream_times(seed, first_id, starts, ends, arrivals["rate_qps"], source.spacing == "poisson")
-    requests = _raw(arrivals).take(streams).view(REQUEST)
-    requests["stream"] = streams
+    times, of_stream = _stream_times(seed, first_id, starts, ends, arrivals["rate_qps"], source.spacing == "poisson")
+    requests = _raw(arrivals).take(of_stream).view(REQUEST)
+    requests["stream"] = of_stream
     requests["now_ms"] = times
-    return requests, _work(source, seed, first_id, len(requests)), ends
+    return requests, _work(source, seed, first_id, len(requests)), _streams(ends, early)
+
+
+def _streams(ends: Any, early: int = 0) -> Any:
+    """Streams of these ends; the clients of the first `early` are there before the start."""
+    streams = np.zeros(len(ends), STREAM)
+    streams["end_ms"] = ends
+    streams["early"][:early] = True
+    return streams
 
 
 def _work(source: Source, seed: int, first_id: int, n: int) -> Any:
@@ -344,9 +351,10 @@ def _trace_requests(scenario: Scenario, index: int, source: Source, seed: int) -
     _label(scenario, index, source, requests)
     if names is None:
         requests["stream"] = -1
-        return requests, _work(source, seed, first_id, n), np.empty(0)
+        return requests, _work(source, seed, first_id, n), _streams(np.empty(0))
     last = np.zeros(drawn)
     np.maximum.at(last, stream, times)
     requests["stream"] = stream
     requests["rate_qps"] = (np.bincount(stream) / (np.maximum(last - first, 1000.0) / 1000.0))[stream]
-    return requests, _work(source, seed, first_id, n), np.nextafter(last, np.inf)  # it ends after its last request
+    ends = np.nextafter(last, np.inf)  # it ends after its last request
+    return requests, _work(source, seed, first_id, n), _streams(ends)

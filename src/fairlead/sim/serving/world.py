@@ -128,6 +128,7 @@ def _start(plan_row: Any, world_row: Any, requests: int, seed: int) -> None:
         world.requests[requests].now_ms = np.inf  # no more arrivals
     for i in range(len(world.streams)):
         world.streams[i].bound = -2  # not yet open
+        world.clock[0].early_streams += world.streams[i].early
     for i in range(plan.links.shape[0]):
         for j in range(plan.links.shape[1]):
             world.links[i, j] = plan.links[i, j]

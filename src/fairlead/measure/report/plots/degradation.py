@@ -85,7 +85,7 @@ def curve(matrices: list[Matrix]) -> Plot:
         {"arriving": name, "running": n, "mean": fit.intercept + fit.slope * n}
         for name, m in series.items()
         if (fit := m.fit())
-        for n in (1, len(m.curve()))
+        for n in (1, max(level.running for level in m.curve() if not level.infinite))  # as far as it was fitted
     ]
     some = any(level.infinite for m in matrices for level in m.curve())
     return Plot(

@@ -1,0 +1,108 @@
+"""Make the tables of ecsrl.md from what `--json` wrote: `python docs/results/make_ecsrl.py FOLDER`.
+
+FOLDER has the documents that the page names (ecsrl-3400.json, ...). Writes ecsrl.csv beside this file, the pictures,
+and the tables into the page. Not part of the package or the site.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tables import HERE, Cell, draw, fill, learning, points, read, write_csv
+
+from fairlead.measure.statistics import estimate
+from fairlead.policies.bundle import SHIPPED
+
+#: The trainings, by seed; the one that ships has its curve in the package.
+CURVES = {
+    "seed 0": HERE / "curves/ecsrl-0.csv",
+    "seed 1, ships": SHIPPED / "ecsrl/curve.csv",
+    "seed 2": HERE / "curves/ecsrl-2.csv",
+}
+#: What the tables show: the factor and the digits.
+FIGURES = {
+    "success": (100, 2),
+    "late": (100, 2),
+    "rejected": (100, 2),
+    "energy_per_success_mj": (1, 0),
+    "degradation": (1, 2),
+}
+
+
+def main(folder: Path) -> None:
+    cells = {file.stem: read(file)[0] for file in sorted(folder.glob("ecsrl*.json"))}
+    write_csv("ecsrl.csv", [{"document": name, **row} for name, cell in cells.items() for row in rows(cell)])
+    for name, cell in cells.items():
+        fill("ecsrl.md", name, table(cell))
+    if "ecsrl-pareto" in cells:
+        draw("pareto", trade_off(cells["ecsrl-pareto"]))
+    draw("curves-ecsrl", learning(CURVES))
+
+
+def is_rule(policy: str) -> bool:
+    return not policy.startswith(("ecsrl", "runs/", "pareto/"))
+
+
+def best_rule(cell: Cell) -> str:
+    return cell.best(filter(is_rule, cell.success))
+
+
+def rows(cell: Cell) -> Iterator[dict[str, Any]]:
+    best = best_rule(cell)
+    for policy, values in cell.by_seed.items():
+        row: dict[str, Any] = {"policy": policy, "seeds": len(values["success"])}
+        for name in FIGURES:
+            figure = estimate(values[name])
+            row |= {name: figure.mean, f"{name}_ci95": figure.ci95}
+        gain = cell.gain(policy, best)
+        yield row | {"best_rule": best, "gain": gain.mean, "gain_ci95": gain.ci95}
+
+
+def table(cell: Cell) -> str:
+    """All agents, and the rules down to the fifth."""
+    lines = [
+        "| policy | in time and accurate, % | gain on the best rule | late | rejected | mJ a success | slow-down |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    best, ranked = best_rule(cell), sorted(cell.success, key=lambda name: -cell.mean(name))
+    shown = [*filter(is_rule, ranked)][:5]
+    for policy in (name for name in ranked if name in shown or not is_rule(name)):
+        figures = {name: estimate(cell.by_seed[policy][name]) for name in FIGURES}
+        words = [f"{scale * figures[name].mean:.{digits}f}" for name, (scale, digits) in FIGURES.items()]
+        success, late, rejected, energy, slow = words
+        ci = f"{100 * figures['success'].ci95:.2f}"
+        against = "" if policy == best else points(cell.gain(policy, best))
+        lines.append(f"| {policy} | {success} ± {ci} | {against} | {late} | {rejected} | {energy} | {slow} |")
+    lines.append(f"| *bound* | {100 * cell.bound_mean:.2f} | | | | | |")
+    return "\n".join(lines)
+
+
+def trade_off(cell: Cell) -> dict[str, Any]:
+    """Success against energy, a point for each policy that is not far off."""
+    values = [
+        {
+            "policy": policy.removeprefix("pareto/"),
+            "success, %": 100 * cell.mean(policy),
+            "energy, mJ a success": estimate(figures["energy_per_success_mj"]).mean,
+            "who": "rule" if is_rule(policy) else "agent",
+        }
+        for policy, figures in cell.by_seed.items()
+        if cell.mean(policy) > 0.8
+    ]
+    scale = {"zero": False}
+    x = {"field": "energy, mJ a success", "type": "quantitative", "scale": scale}
+    y = {"field": "success, %", "type": "quantitative", "scale": scale}
+    marks = {"mark": {"type": "point", "filled": True, "size": 60}, "encoding": {"color": {"field": "who"}}}
+    words = {
+        "mark": {"type": "text", "dx": 6, "align": "left", "fontSize": 9},
+        "encoding": {"text": {"field": "policy"}},
+    }
+    plot = {"width": 560, "height": 320, "data": {"values": values}, "encoding": {"x": x, "y": y}}
+    return plot | {"layer": [marks, words]}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,95 @@
+"""What the makers of result pages share: reading what `--json` wrote, tables between marks, CSV files, pictures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+
+from fairlead.measure.statistics import Estimate, estimate, paired_difference
+
+HERE = Path(__file__).parent
+
+
+class Cell:
+    """What was found at one point of one scenario: figures by policy and seed, and the bound by seed."""
+
+    def __init__(self, scenario: str, label: str, contents: list[dict[str, Any]]) -> None:
+        self.scenario, self.label = scenario, label
+        self.by_seed: dict[str, Any] = {}
+        self.bound: Any = None
+        for content in contents:
+            self.by_seed |= {name: p["by_seed"] for name, p in content["policies"].items()}
+            self.bound = content["bound"]["by_seed"] if content["bound"] else self.bound
+        self.success = {name: values["success"] for name, values in self.by_seed.items()}
+
+    def mean(self, policy: str) -> float:
+        """Of successes."""
+        return estimate(self.success[policy]).mean
+
+    @property
+    def bound_mean(self) -> float:
+        return estimate(self.bound).mean
+
+    def best(self, names: Any) -> str:
+        """The policy of these that has the most successes."""
+        return max((name for name in names if name in self.success), key=self.mean)
+
+    def gain(self, policy: str, rule: str) -> Estimate:
+        """Policy - rule, over the same seeds."""
+        return paired_difference(self.success[policy], self.success[rule])
+
+
+def read(*files: Path) -> list[Cell]:
+    """The cells of documents on the same seeds and points, one with some policies, another with others."""
+    documents = [json.loads(file.read_text()) for file in files]
+    for file, document in zip(files, documents, strict=True):
+        if not document["complete"] or document["settings"]["seeds"] != documents[0]["settings"]["seeds"]:
+            sys.exit(f"{file}: not complete, or of other seeds than {files[0]}")
+    labels = documents[0]["scenarios"]
+    return [Cell(files[0].stem, label, [d["scenarios"][label] for d in documents]) for label in labels]
+
+
+def points(gain: Estimate) -> str:
+    """A difference of shares as the pages have it."""
+    return f"{100 * gain.mean:+.2f} ± {100 * gain.ci95:.2f}"
+
+
+def learning(files: dict[str, Path]) -> dict[str, Any]:
+    """The gap to the best rules over the steps of training, a line for each file."""
+    rows = [(who, row) for who, file in files.items() for row in csv.DictReader(file.open()) if row["place"] == "all"]
+    values = [{"training": who, "steps": int(r["step"]), "gap, points": 100 * float(r["gap"])} for who, r in rows]
+    x, y = ({"field": name, "type": "quantitative"} for name in ("steps", "gap, points"))
+    encoding = {"x": x, "y": y, "color": {"field": "training", "type": "nominal"}}
+    line = {"type": "line", "point": True}
+    return {"width": 560, "height": 260, "data": {"values": values}, "mark": line, "encoding": encoding}
+
+
+def draw(name: str, plot: dict[str, Any]) -> None:
+    """Write NAME.svg."""
+    whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "background": "white", **plot}
+    (HERE / f"{name}.svg").write_text(vl_convert.vegalite_to_svg(whole))
+
+
+def write_csv(name: str, rows: list[dict[str, Any]]) -> None:
+    """Write NAME, with a column for each key of the first row."""
+    with (HERE / name).open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
+
+
+def fill(page: str, mark: str, text: str) -> None:
+    """Put the text between `<!-- mark -->` and `<!-- end -->`."""
+    path = HERE / page
+    pattern = rf"(<!-- {re.escape(mark)} -->\n).*?(\n?<!-- end -->)"
+    filled, found = re.subn(pattern, lambda m: f"{m[1]}{text}\n<!-- end -->", path.read_text(), flags=re.DOTALL)
+    if not found:
+        sys.exit(f"{path}: no <!-- {mark} -->")
+    path.write_text(filled)
