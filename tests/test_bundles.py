@@ -190,13 +190,15 @@ def test_stats_of_a_gateways_counters_are_those_of_the_simulator(tmp_path: Path)
         Worlds(made.name, worlds.plan, worlds.models, worlds.nodes, worlds.sla_classes, lambda seed: work),
         settings=WindowSettings(("closest",), mix=True, nodes=4),
     )
-    env.reset(options={"workload_seed": 0})
-    observation, *_ = env.step(0)
+    start, _ = env.reset(options={"workload_seed": 0})
     counters = np.zeros(1, TRAFFIC)[0]
+    live = Selector(Bundle(folder), 2, 100.0)
+    begun = live.stats(counters, [0, 0], [4.0, 30.0], capacity_qps(worlds.plan), 100.0)  # no client is connected
+    assert begun[0].tolist() == start.tolist()
+    observation, *_ = env.step(0)
     counters["arrived"] = counters["delivered"] = 2
     counters["within_40_ms"] = counters["within_80_ms"] = 1
     counters["within_160_ms"], counters["min_accuracy"] = 2, 1.2
-    live = Selector(Bundle(folder), 2, 100.0)
     sent = env.batch.handle.worlds[0].dispatched[0]
     stats = live.stats(counters, sent, [4.0, 30.0], capacity_qps(worlds.plan), 100.0)
     assert stats[0].tolist() == observation.tolist()

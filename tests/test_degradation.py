@@ -16,6 +16,7 @@ from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.degradation import RHOS, as_document, study
 from fairlead.measure.degradation import Matrix, by_device, names
+from fairlead.measure.report.plots.degradation import curve
 from fairlead.scenarios.loader import load
 
 
@@ -123,6 +124,12 @@ def test_the_fit_is_by_least_squares_and_leaves_out_what_does_not_fit() -> None:
     flat = cells((1.0, 1.0), (1.0, 1.0)).fit()
     assert flat is not None
     assert (flat.slope, flat.r2) == (0.0, 1.0)
+
+
+def test_the_line_is_drawn_as_far_as_it_was_fitted() -> None:
+    spec = curve([cells((1.0, 2.0, 50.0), (2.0, 50.0, 50.0), (math.inf, 9.0, 9.0))]).spec
+    (line,) = (layer["data"]["values"] for layer in spec["layer"] if layer["mark"]["type"] == "line")
+    assert [(point["running"], point["mean"]) for point in line] == [(1, 1.0), (2, 2.0)]
 
 
 def test_slopes_grow_with_rho_and_meet_the_scenario_at_its_own() -> None:

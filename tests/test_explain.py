@@ -20,6 +20,7 @@ from fairlead.domain.scenario import Scenario
 from fairlead.experiments.explain import Explanation, explain
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.learned import Dispatcher, Selector
+from fairlead.scenarios.loader import load
 from fairlead.sim.gym.envs import WindowEnv
 from fairlead.sim.gym.window import WindowSettings
 from fairlead.sim.serving.host import simulate
@@ -68,6 +69,20 @@ def test_a_window_shows_the_one_before_in_natural_units(tmp_path: Path, rich: Sc
     assert value["within 80 ms"] == pytest.approx(100 * np.mean(arrivals["deadline_ms"] <= 80.0), rel=1e-6)
     assert len(value) == 7 + 2 * 3  # the fourth node of the model is padding
     assert {i.name: i.unit for i in found.inputs}["load cloud"] == "% of capacity"
+
+
+def test_the_first_window_shows_clients_and_links_that_are_there(tmp_path: Path) -> None:
+    found = explain(
+        load("aset-testbed", ["duration_s=5"]),
+        find(str(bundles.selector(tmp_path, mix=True, nodes=5, window_ms=1000.0))),
+        SEED,
+        at_s=0.0,
+    )
+    assert found.situation == {"inputs of": "the start: the clients and links that are there"}
+    value = natural(found)
+    assert value["clients"] > 10
+    assert value["qps"] == value["rps"] == 0.0
+    assert all(amount > 0.0 for name, amount in value.items() if name.startswith("delay "))
 
 
 def test_drivers_of_a_window_are_the_linear_models(tmp_path: Path, rich: Scenario) -> None:

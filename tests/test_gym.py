@@ -854,7 +854,7 @@ def test_files_that_are_no_worlds_are_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no file of worlds"):
         load_worlds(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", about=np.array('{"format": 99}'))
-    with pytest.raises(UserError, match="worlds of format 99, this version reads 1"):
+    with pytest.raises(UserError, match="worlds of format 99, this version reads 2"):
         load_worlds(tmp_path / "c.npz")
     with pytest.raises(UserError, match="at least one seed"):
         save_worlds(tmp_path / "d.npz", scenario(), [])

@@ -17,16 +17,12 @@ HERE = Path(__file__).parent
 
 
 class Cell:
-    """What was found at one point of one scenario: figures by policy and seed, and the bound by seed."""
+    """What was found on one scenario: figures by policy and seed, and the bound by seed."""
 
-    def __init__(self, scenario: str, label: str, contents: list[dict[str, Any]]) -> None:
-        self.scenario, self.label = scenario, label
-        self.by_seed: dict[str, Any] = {}
-        self.bound: Any = None
-        for content in contents:
-            self.by_seed |= {name: p["by_seed"] for name, p in content["policies"].items()}
-            self.bound = content["bound"]["by_seed"] if content["bound"] else self.bound
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.by_seed = {name: p["by_seed"] for name, p in content["policies"].items()}
         self.success = {name: values["success"] for name, values in self.by_seed.items()}
+        self.bound = content["bound"]["by_seed"]
 
     def mean(self, policy: str) -> float:
         """Of successes."""
@@ -45,14 +41,12 @@ class Cell:
         return paired_difference(self.success[policy], self.success[rule])
 
 
-def read(*files: Path) -> list[Cell]:
-    """The cells of documents on the same seeds and points, one with some policies, another with others."""
-    documents = [json.loads(file.read_text()) for file in files]
-    for file, document in zip(files, documents, strict=True):
-        if not document["complete"] or document["settings"]["seeds"] != documents[0]["settings"]["seeds"]:
-            sys.exit(f"{file}: not complete, or of other seeds than {files[0]}")
-    labels = documents[0]["scenarios"]
-    return [Cell(files[0].stem, label, [d["scenarios"][label] for d in documents]) for label in labels]
+def read(file: Path) -> Cell:
+    document = json.loads(file.read_text())
+    if not document["complete"]:
+        sys.exit(f"{file}: not complete")
+    (content,) = document["scenarios"].values()
+    return Cell(content)
 
 
 def points(gain: Estimate) -> str:

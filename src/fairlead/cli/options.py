@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-_SCENARIO = "a name from `fairlead scenarios`, or a .yaml file"
+SCENARIO = "a name from `fairlead scenarios`, or a .yaml file"
 
 _COMPARE_EXAMPLES = """\
 examples:
@@ -74,7 +74,7 @@ def add_compare(commands: Any) -> None:
         "Run every policy on every scenario over the same seeds and show how they differ.",
         _COMPARE_EXAMPLES + _FIELDS,
     )
-    compare.add_argument("scenarios", nargs="+", metavar="SCENARIO", help=_SCENARIO)
+    compare.add_argument("scenarios", nargs="+", metavar="SCENARIO", help=SCENARIO)
     _add_experiment(compare, checkpoint="keep every finished piece there, and go on from what is there")
 
 
@@ -88,7 +88,7 @@ def add_sweep(commands: Any) -> None:
         "A sweep that was stopped or killed goes on where it was when the same command is run again.",
         _SWEEP_EXAMPLES + _FIELDS,
     )
-    sweep.add_argument("scenario", metavar="SCENARIO", help=_SCENARIO)
+    sweep.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
     sweep.add_argument("--param", required=True, metavar="FIELD", help="the field, named as in --set")
     sweep.add_argument(
         "--values",
@@ -128,11 +128,11 @@ def add_degradation(commands: Any) -> None:
         "for each arriving model and device, the curve over their number with a linear fit, and its slope by rho.",
         _DEGRADATION_EXAMPLES + _FIELDS,
     )
-    degradation.add_argument("scenario", metavar="SCENARIO", help=_SCENARIO)
+    degradation.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
     degradation.add_argument(
         "--max", type=int, default=6, metavar="N", help="up to so many of each model run already (default 6)"
     )
-    _add_set(degradation)
+    add_set(degradation)
     _add_outputs(degradation)
 
 
@@ -146,7 +146,7 @@ def add_explain(commands: Any) -> None:
         "alternatives were worth to it, and which inputs drove the choice.",
         _EXPLAIN_EXAMPLES + _FIELDS,
     )
-    explain.add_argument("scenario", metavar="SCENARIO", help=_SCENARIO)
+    explain.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
     explain.add_argument(
         "--policy", required=True, metavar="NAME|FOLDER", help="a learned one of `fairlead policies`, or a bundle"
     )
@@ -164,7 +164,7 @@ def add_explain(commands: Any) -> None:
         action="store_true",
         help="run it again with each alternative in the place of this one decision, and tell the difference",
     )
-    _add_set(explain)
+    add_set(explain)
     _add_outputs(explain)
 
 
@@ -172,19 +172,21 @@ def add_catalog(commands: Any) -> None:
     """`fairlead scenarios`, `policies` and `show`."""
     commands.add_parser("scenarios", help="list the scenarios that ship")
     commands.add_parser("policies", help="list the policies, third parties' included")
-    show = commands.add_parser("show", help="show a scenario and its assumptions")
-    show.add_argument("scenario", metavar="SCENARIO", help=_SCENARIO)
-    _add_set(show)
+    words = "show a scenario and its assumptions"
+    show = command(commands, "show", words, "Show a scenario, with the source of every figure.", _FIELDS)
+    show.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
+    add_set(show)
 
 
-def _add_set(parser: argparse.ArgumentParser) -> None:
+def add_set(parser: argparse.ArgumentParser, words: str = "change a field of the scenario") -> None:
+    """`--set`."""
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
         dest="overrides",
-        help="change a field of the scenario",
+        help=words,
     )
 
 
@@ -203,7 +205,7 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
     )
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many seeds (default 5)")
     parser.add_argument("--first-seed", type=int, default=0, metavar="N", help="the first of them (default 0)")
-    _add_set(parser)
+    add_set(parser)
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--jobs", type=int, metavar="N", help="processes (default: one per core, when there is enough to do)"

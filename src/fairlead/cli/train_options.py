@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fairlead.cli.options import command
+from fairlead.cli.options import SCENARIO, add_set, command
 
 _DESCRIPTION = """\
 Train a learned policy in the simulator and make a bundle of it: a folder that `fairlead compare` runs like any policy,
@@ -23,7 +23,7 @@ examples:
   fairlead train aset --scenario full-edge --out runs/mine
   fairlead train aset --scenario full-edge --scenario dc-cloud --rates 30,50,70,90 --validation-rates 40,80 \\
     --out runs/both
-  fairlead train aset --scenario shifting --actions all --steps 200000 --out runs/all --resume
+  fairlead train aset --scenario shifting --actions all --hyper groups=2 --steps 100000 --out runs/all
   fairlead compare full-edge --policies load-balancing,runs/mine
 """
 
@@ -87,16 +87,9 @@ def _add_common(parser: argparse.ArgumentParser, steps: str) -> None:
         default=[],
         metavar="S",
         dest="scenarios",
-        help="where it learns: a name from `fairlead scenarios`, or a .yaml file; can be given several times",
+        help=f"where it learns: {SCENARIO}; can be given several times",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="change a field of the scenarios, as in `fairlead compare`",
-    )
+    add_set(parser, "change a field of the scenarios, as in `fairlead compare`")
     parser.add_argument("--rates", metavar="R,R", help="learn at each of these rates (default: the scenario's)")
     parser.add_argument(
         "--validation-rates",

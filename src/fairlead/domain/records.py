@@ -59,7 +59,7 @@ TRAFFIC: Final = np.dtype(
     [
         ("arrived", np.int64),
         ("delivered", np.int64),
-        ("clients", np.int64),  # streams open at the end of the window
+        ("clients", np.int64),  # streams open at the end of the window; before the first window, clients connected
         ("within_40_ms", np.int64),  # arrivals with a deadline of at most so much
         ("within_80_ms", np.int64),
         ("within_160_ms", np.int64),

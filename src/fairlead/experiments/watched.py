@@ -210,7 +210,7 @@ class _WindowCase(Case):
 
     def situation(self, made: Decision) -> Situation:
         if self._window == 0:
-            return {"inputs of": "nothing yet"}
+            return {"inputs of": "the start: the clients and links that are there"}
         start_s = self._window * self._window_s
         return {"inputs of": f"the window before, {start_s - self._window_s:g} to {start_s:g} s"}
 

@@ -60,7 +60,7 @@ class AsetSettings:
     mix: bool = False
     """Whether it sees the deadlines and accuracies asked for, and the delays of links, beside ASET's state."""
     groups: int = 6
-    """Groups of worlds, one for each action. A world takes 80 MB where 240,000 requests arrive in an episode."""
+    """Groups, each with a world for each action. A world takes 80 MB where 240,000 requests arrive in an episode."""
     reward_scale: float = 0.02
     """What a share gained of n requests in a window is worth, times the square root of n: noise is alike everywhere."""
     hidden: tuple[int, ...] = (128, 64)
@@ -117,6 +117,8 @@ class Aset(Learner):
             raise UserError(f"windows of {sorted(windows)} ms: an agent has one window; --window-ms sets it for all")
         if len(actions) < 2:
             raise UserError("--actions: an agent needs at least two policies to pick from")
+        if settings.batch < 2:
+            raise UserError("batch=1: expected a whole number from 2 on; inputs are standardised over a batch")
         self.settings: AsetSettings = settings
         self.window_ms = windows.pop()
         self.nodes = max(len(place.worlds.nodes) for place in everywhere)

@@ -2,9 +2,9 @@
 
 The rows of its environment come in groups of as many as there are actions, all in the same state. Row a plays action a,
 whatever is chosen: what is chosen for the first row of a group says which of them the group goes on from. Whether that
-is random is drawn for each group; Stable-Baselines3 draws once for all. And it steps the worlds, then trains, in turns;
+is random is drawn for each row; Stable-Baselines3 draws once for all. And it steps the worlds, then trains, in turns;
 here the next step is under way while the network learns, chosen by the network of one training before, so that no core
-waits. Used by `aset`.
+waits. `Standardised` goes before the layers of its network. Used by `aset`.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class AllActionsDQN(DQN):
         if not deterministic:
             random = self.action_space.np_random
             explores = random.random(len(actions)) < self.exploration_rate
-            actions[explores] = random.integers(self._actions, size=explores.sum())
+            actions[explores] = random.integers(self._action_count, size=explores.sum())
         return actions, state
 
     @property
-    def _actions(self) -> int:
+    def _action_count(self) -> int:
         return int(self.action_space.n)  # type: ignore[attr-defined]  # a Discrete space
 
     def _store_transition(self, replay_buffer: Any, buffer_action: Any, *rest: Any) -> None:
         """Remember what was played."""
-        super()._store_transition(replay_buffer, np.arange(self.n_envs) % self._actions, *rest)
+        super()._store_transition(replay_buffer, np.arange(self.n_envs) % self._action_count, *rest)
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Begin the next step of the worlds, then learn."""

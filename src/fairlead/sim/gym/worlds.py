@@ -27,7 +27,7 @@ from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.words import plan_words
 from fairlead.sim.serving.workload import Workload, draws_of, make_workload
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _EPISODES: Final = 2**31  # of one seed
 SEEDS: Final = 2**32 - 1  #: Seeds of environments count modulo this, so that workloads' seeds fit into 63 bits.
 WORKLOAD_SEEDS: Final = 2**63  #: Workloads' seeds are below.
