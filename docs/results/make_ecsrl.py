@@ -81,24 +81,26 @@ def table(cell: Cell) -> str:
 
 
 def trade_off(cell: Cell) -> dict[str, Any]:
-    """Success against energy, a point for each policy that is not far off."""
+    """Slow-down against energy, a point for each pair of weights."""
     values = [
         {
-            "policy": policy.removeprefix("pareto/"),
+            "weights": policy.removeprefix("pareto/w-").replace("-", ", "),
             "success, %": 100 * cell.mean(policy),
             "energy, mJ a success": estimate(figures["energy_per_success_mj"]).mean,
-            "who": "rule" if is_rule(policy) else "agent",
+            "slow-down": estimate(figures["degradation"]).mean,
         }
         for policy, figures in cell.by_seed.items()
-        if cell.mean(policy) > 0.8
+        if policy.startswith("pareto/")
     ]
-    scale = {"zero": False}
-    x = {"field": "energy, mJ a success", "type": "quantitative", "scale": scale}
-    y = {"field": "success, %", "type": "quantitative", "scale": scale}
-    marks = {"mark": {"type": "point", "filled": True, "size": 60}, "encoding": {"color": {"field": "who"}}}
+    x, y = (
+        {"field": name, "type": "quantitative", "scale": {"zero": False, "nice": True}}
+        for name in ("energy, mJ a success", "slow-down")
+    )
+    colour = {"field": "success, %", "type": "quantitative", "scale": {"zero": False, "scheme": "viridis"}}
+    marks = {"mark": {"type": "point", "filled": True, "size": 80}, "encoding": {"color": colour}}
     words = {
-        "mark": {"type": "text", "dx": 6, "align": "left", "fontSize": 9},
-        "encoding": {"text": {"field": "policy"}},
+        "mark": {"type": "text", "dx": 7, "dy": -7, "align": "left", "fontSize": 10},
+        "encoding": {"text": {"field": "weights"}},
     }
     plot = {"width": 560, "height": 320, "data": {"values": values}, "encoding": {"x": x, "y": y}}
     return plot | {"layer": [marks, words]}
