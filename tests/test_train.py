@@ -282,6 +282,7 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
         (["aset", "--scenario", "full-edge", "--out", "o", "--actions", "closest"], "at least two policies"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gama=1"], "did you mean 'gamma'?"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=x"], "expected gamma=VALUE, such as"),
+        (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "batch=1"], "batch=1: expected a whole number"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "groups=0"], "expected a whole number from 1 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=nan"], "expected a number from 0 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=2"], "expected a share, from 0 to 1"),

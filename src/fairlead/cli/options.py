@@ -1,6 +1,4 @@
-"""The options of all commands but `train`, which has a file of its own. Imports nothing that `fairlead --help` can do
-without.
-"""
+"""The options of all commands but `train`. Imports nothing that `fairlead --help` can do without."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from stable_baselines3 import DQN
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import nn
@@ -48,7 +49,8 @@ class AllActionsDQN(DQN):
 
     @property
     def _action_count(self) -> int:
-        return int(self.action_space.n)  # type: ignore[attr-defined]  # a Discrete space
+        assert isinstance(self.action_space, spaces.Discrete)
+        return int(self.action_space.n)
 
     def _store_transition(self, replay_buffer: Any, buffer_action: Any, *rest: Any) -> None:
         """Remember what was played."""
