@@ -22,7 +22,8 @@ from fairlead.sim.serving import host
 
 FOLDER = Path(__file__).parent / "golden"
 SEED = 77_001  # of no training: those are above 2**31
-KEPT = 60  # decisions of each bundle
+KEPT = 60  # decisions of each bundle, and
+PLACES = 5  # from how many of the places that it was trained in
 
 
 def recorded(policy: LearnedPolicy, scenario: Any, seed: int = SEED) -> list[tuple[Any, ...]]:
@@ -46,18 +47,18 @@ def recorded(policy: LearnedPolicy, scenario: Any, seed: int = SEED) -> list[tup
     return seen
 
 
-def spread(seen: list[Any]) -> list[Any]:
-    """Some of them, over the whole run."""
-    return [seen[i] for i in np.unique(np.linspace(0, len(seen) - 1, KEPT).astype(int))]
+def spread(things: list[Any], n: int) -> list[Any]:
+    """n of them, from the first to the last."""
+    return [things[i] for i in np.unique(np.linspace(0, len(things) - 1, n).astype(int))]
 
 
 def arrays(policy: LearnedPolicy) -> dict[str, Any]:
     """What a golden file holds."""
     manifest = policy.bundle.manifest
     assert not isinstance(manifest, Fault)
-    places = manifest.document["scenarios"]
-    trained = places[len(places) // 2]  # neither the calmest nor the busiest
-    seen = spread(recorded(policy, load(trained["name"], trained["overrides"])))
+    places = spread(manifest.document["scenarios"], PLACES)
+    runs = [recorded(policy, load(place["name"], place["overrides"])) for place in places]
+    seen = [decision for run in runs for decision in spread(run, KEPT // len(places))]
     if manifest.kind == "selector":
         stats, names = zip(*seen, strict=True)
         return {"stats": np.array(stats), "chosen": np.array(names)}

@@ -29,6 +29,7 @@ WRONG = [
     (["compare", "fulledge"], "unknown scenario 'fulledge' (did you mean 'full-edge'?)"),
     (["compare", "full-edge", "full-edge"], "two scenarios are called 'full-edge'"),
     (["compare", "full-edge", "--policies", "closst"], "unknown policy 'closst' (did you mean 'closest'?)"),
+    (["compare", "full-edge", "--policies", "ruels,ecsrl"], "unknown policy 'ruels' (did you mean 'rules'?)"),
     (["compare", "full-edge", "--policies", ","], "--policies: names are missing"),
     (["compare", "full-edge", "--seeds", "0"], "--seeds 0: 1 to 1,000,000 are possible"),
     (["compare", "full-edge", "--seeds", "many"], "invalid int value: 'many'"),

@@ -8,13 +8,14 @@ import hashlib
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +28,9 @@ import onnxruntime
 import torch
 from stable_baselines3.common.buffers import ReplayBuffer
 
-from fairlead.cli.main import main
+from fairlead.cli.main import _parser, main
+from fairlead.cli.train import _aset, _command, _ecsrl, _plain
+from fairlead.domain.errors import UserError
 from fairlead.learn.aset import SEVEN, Aset, AsetSettings, WindowGroup
 from fairlead.learn.dispatch_network import Actor
 from fairlead.learn.ecsrl import DispatchGroups, DispatchView, Ecsrl, EcsrlSettings, ascend
@@ -37,6 +40,8 @@ from fairlead.learn.q_learning import AllActionsDQN
 from fairlead.learn.seen import Seen
 from fairlead.learn.validation import Stopped, Validation, _play
 from fairlead.measure.statistics import Estimate, paired_difference
+from fairlead.policies.bundle import SHIPPED
+from fairlead.policies.bundled import shipped
 from fairlead.policies.observe import dispatch_features, dispatch_size, observe_dispatch, slot_scales
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
@@ -46,7 +51,7 @@ SOURCES = Path(__file__).parent.parent / "src"
 LIGHT = {"aset": ["duration_s=60"], "ecsrl": ["duration_s=10", "rate=18500"]}
 SCENARIO = {"aset": "aset-testbed", "ecsrl": "ecsrl"}
 QUICK = {
-    "aset": ["learning_starts=200", "learning_rate=1e-3", "hold=5", "tail=10", "memory=200"],
+    "aset": ["learning_starts=200", "learning_rate=1e-3", "hold=5", "tail=10", "target_memory=200"],
     "ecsrl": ["worlds=64", "rollout=128", "batch=2048", "gamma=0.99", "gae_lambda=0.95", "learning_rate=5e-4"],
 }
 STEPS = {"aset": "3000", "ecsrl": "80000"}
@@ -271,18 +276,21 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
     [
         (["aest", "--scenario", "full-edge", "--out", "o"], "invalid choice: 'aest'"),
         (["aset", "--scenario", "full-edg", "--out", "o"], "did you mean 'full-edge'?"),
-        (["aset", "--scenario", "full-edge", "--out", ""], "--out: the name of a folder is missing"),
+        (["aset", "--scenario", "full-edge", "--out", ""], "--out: the folder that the bundle goes to is missing"),
         (["aset", "--scenario", "full-edge", "--out", "taken"], "taken: can't make this folder"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--resume"], "o: there is no checkpoint to resume"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--steps", "0"], "--steps 0: expected a whole"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--seed", "-1"], "--seed -1: expected a whole number"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--rates", "30,x"], "--rates 30,x: expected numbers"),
-        (["aset", "--scenario", "full-edge", "--out", "o", "--rates", "30,30"], "two places to learn in are called"),
+        (["aset", "--scenario", "full-edge", "--out", "o", "--rates", "30,30"], "'full-edge rate=30' is there twice"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--actions", "closets"], "did you mean 'closest'?"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--actions", "closest"], "at least two policies"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gama=1"], "did you mean 'gamma'?"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=x"], "expected gamma=VALUE, such as"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "batch=1"], "batch=1: expected a whole number"),
+        (["aset", "--scenario", "full-edge", "--scenario", "full-edge", "--out", "o"], "--scenario: 'full-edge' is th"),
+        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--hyper", "batch=1"], "batch=1: expected a whole number"),
+        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--hyper", "validation_workloads=1"], "from 2 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "groups=0"], "expected a whole number from 1 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=nan"], "expected a number from 0 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=2"], "expected a share, from 0 to 1"),
@@ -310,11 +318,12 @@ def test_wrong_input_gets_one_line(
     Path("taken").write_text("")
     assert main(["train", *arguments]) == 2
     assert words in one_error(capsys)
+    assert not Path("o").exists()
 
 
 def test_scenarios_with_unlike_windows_need_one(tmp_path: Path) -> None:
     places = [place("aset-testbed"), place("aset-testbed", "window_ms=500", label="other")]
-    with pytest.raises(Exception, match="an agent has one window; --window-ms sets it"):
+    with pytest.raises(UserError, match="an agent has one window; --window-ms sets it"):
         Aset(places, SEVEN, AsetSettings(), 0)
 
 
@@ -327,11 +336,28 @@ def test_without_the_extra_it_says_how_to_get_it(
     assert "training needs torch: pip install 'fairlead[train]'" in one_error(capsys)
 
 
+@pytest.mark.parametrize("name", list(shipped()))
+def test_the_command_in_a_shipped_manifest_has_the_settings_that_are_there(name: str) -> None:
+    about = json.loads((SHIPPED / name / "manifest.json").read_text())
+    words = shlex.split(about["reproduce"])
+    args = _parser().parse_args(words[1:])
+    assert _parser().parse_args(shlex.split(_command(args))[1:]) == args
+    learner = (_aset if args.agent == "aset" else _ecsrl)(args, [place(args.scenarios[0], "duration_s=2")], [])
+    assert json.loads(json.dumps(asdict(learner.settings))) | {"steps": args.steps} == about["settings"]
+    assert len(about["scenarios"]) == len(args.scenarios) * len(args.rates.split(","))
+    assert args.seed == about["seed"]
+
+
+@pytest.mark.parametrize("number", ["30", "0.5", "26000.55", "1234567", "123456.7"])
+def test_numbers_keep_their_digits(number: str) -> None:
+    assert _plain(float(number)) == number
+
+
 def test_settings_are_listed_and_can_be_given_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "aset", "--hyper", "list"]) == 0
-    listed = capsys.readouterr().out.split()
-    assert "hidden=128,64" in listed
-    again = [w for line in listed for w in ("--hyper", line)]
+    listed = capsys.readouterr().out.splitlines()
+    assert "hidden=128,64               Units of the network's layers." in listed
+    again = [w for line in listed for w in ("--hyper", line.split()[0])]
     assert main(["train", "aset", "--scenario", "aset-testbed", "--out", str(tmp_path / "o"), *again, "--resume"]) == 2
     assert "there is no checkpoint" in capsys.readouterr().err  # so all of them were understood
 
@@ -522,7 +548,7 @@ def test_each_group_explores_by_itself() -> None:
 
 
 def test_what_is_exported_follows_what_learns_as_a_running_mean() -> None:
-    settings = AsetSettings(groups=1, hold=2, tail=1, learning_starts=0, memory=70, weight_decay=0.5, batch=8)
+    settings = AsetSettings(groups=1, hold=2, tail=1, learning_starts=0, target_memory=70, weight_decay=0.5, batch=8)
     learner = Aset([place("aset-testbed", "duration_s=6")], SEVEN, settings, 0)
     env = learner.environment(1)
     model = learner.model(env)
@@ -650,8 +676,11 @@ def test_scores_are_the_objective() -> None:
     at = [place("ecsrl", "duration_s=2")]
     weights: dict[str, Any] = {"energy_weights": (0.1, 0.1), "degradation_weights": (0.2, 0.2)}
     np.testing.assert_allclose(Ecsrl(at, EcsrlSettings(**weights), 0).score(figures), [0.4, 0.55])
-    constraint = EcsrlSettings("constraint", **weights, target=0.9, shortfall_weight=10.0)
-    np.testing.assert_allclose(Ecsrl(at, constraint, 0).score(figures), [-1.4, -0.4])
+    constraint = EcsrlSettings("constraint", **weights, target=0.9, multiplier_most=10.0)
+    np.testing.assert_allclose(Ecsrl(at, constraint, 0).score(figures), [-0.65, -0.65])  # 0.025 are missing
+    cheap, enough = np.array([[0.85, 1.0, 0.0]] * 2), np.array([[0.86, 2.0, 0.0], [0.96, 2.0, 0.0]])
+    kept = Ecsrl(at, replace(constraint, multiplier_most=100.0), 0)
+    assert kept.score(enough).mean() > kept.score(cheap).mean()  # the target before what it costs
     assert Ecsrl(at, EcsrlSettings(**weights), 0).gap_words(Estimate(0.01, 0.002, 8)) == (
         "+1.00 ±0.20 points of the objective"
     )
@@ -697,3 +726,10 @@ def test_what_was_seen_is_kept_in_bounds() -> None:
     assert high == rows.max(axis=(0, 1)).tolist()
     assert typical == pytest.approx([0.5, 0.5], abs=0.02)
     assert len(seen.rows()) <= 20_000
+
+
+def test_what_is_typical_is_of_what_actions_led_to_and_the_range_of_everything() -> None:
+    seen = Seen()
+    for _ in range(1000):
+        seen.add(np.ones((100, 1), np.float32), np.zeros((100, 1), np.float32))
+    assert seen.ranges() == ([0.0], [1.0], [1.0])

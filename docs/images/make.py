@@ -30,6 +30,8 @@ REPORTS = {
     "sweep.html": ["sweep", "full-edge", "--param", "rate", "--values", "20:120:20", "--seeds", "5",
                    "--checkpoint", "none"],
     "degradation.html": ["degradation", "ecsrl"],
+    "explain.html": ["explain", "ecsrl", "--policy", "ecsrl", "--set", "rate=18500", "--set", "duration_s=60",
+                     "--at", "30", "--replay"],
 }  # fmt: skip
 #: Name, report, what is at its top (none: the top of the page), width, height, more.
 PICTURES = [
@@ -38,6 +40,7 @@ PICTURES = [
     ("report-phone", "compare.html", "#controls", 360, 780, {"device_scale_factor": 2}),
     ("sweep", "sweep.html", "#plots", 1280, 820, {}),
     ("degradation", "degradation.html", "#plots", 1280, 1240, {}),
+    ("explain", "explain.html", None, 1280, 1240, {}),
 ]
 COLUMNS = 112
 

@@ -33,7 +33,7 @@ FIGURES = {
 
 
 def main(folder: Path) -> None:
-    cells = {file.stem: read(file) for file in sorted(folder.glob("ecsrl*.json"))}
+    cells = {file.stem: read(file)[0] for file in sorted(folder.glob("ecsrl*.json"))}
     write_csv("ecsrl.csv", [{"document": name, **row} for name, cell in cells.items() for row in rows(cell)])
     for name, cell in cells.items():
         fill("ecsrl.md", name, table(cell))

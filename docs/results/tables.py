@@ -17,12 +17,27 @@ HERE = Path(__file__).parent
 
 
 class Cell:
-    """What was found on one scenario: figures by policy and seed, and the bound by seed."""
+    """What was found in one place: figures by policy and seed, and the bound by seed."""
 
-    def __init__(self, content: dict[str, Any]) -> None:
-        self.by_seed = {name: p["by_seed"] for name, p in content["policies"].items()}
-        self.success = {name: values["success"] for name, values in self.by_seed.items()}
-        self.bound = content["bound"]["by_seed"]
+    def __init__(self, scenario: str, label: str) -> None:
+        self.scenario, self.label = scenario, label
+        self.by_seed: dict[str, Any] = {}
+        self.seeds: list[int] = []
+        self.definition: dict[str, Any] = {}
+        self.bound: list[float] = []
+
+    def add(self, content: dict[str, Any]) -> None:
+        """What a document has of this place."""
+        if self.seeds and (self.seeds, self.definition) != (content["seeds"], content["definition"]):
+            sys.exit(f"{self.scenario} {self.label}: documents of different seeds or settings")
+        self.seeds, self.definition = content["seeds"], content["definition"]
+        self.by_seed |= {name: p["by_seed"] for name, p in content["policies"].items()}
+        if content["bound"]:
+            self.bound = content["bound"]["by_seed"]
+
+    @property
+    def success(self) -> dict[str, list[float]]:
+        return {name: values["success"] for name, values in self.by_seed.items()}
 
     def mean(self, policy: str) -> float:
         """Of successes."""
@@ -41,12 +56,17 @@ class Cell:
         return paired_difference(self.success[policy], self.success[rule])
 
 
-def read(file: Path) -> Cell:
-    document = json.loads(file.read_text())
-    if not document["complete"]:
-        sys.exit(f"{file}: not complete")
-    (content,) = document["scenarios"].values()
-    return Cell(content)
+def read(*files: Path) -> list[Cell]:
+    """The places that these documents have, each with the policies of all of them."""
+    cells: dict[tuple[str, str], Cell] = {}
+    for file in files:
+        document = json.loads(file.read_text())
+        if not document["complete"]:
+            sys.exit(f"{file}: not complete")
+        for label, content in document["scenarios"].items():
+            scenario = content["definition"]["name"]
+            cells.setdefault((scenario, label), Cell(scenario, label)).add(content)
+    return list(cells.values())
 
 
 def points(gain: Estimate) -> str:

@@ -127,7 +127,8 @@ def _policies(text: str | None) -> list[str]:
         raise UserError("--policies: names are missing (see `fairlead policies`)")
     if "rules" in names:
         warn_broken()
-    return list(dict.fromkeys(found for name in names for found in (rules() if name == "rules" else [find(name).name])))
+    found = (rules() if name == "rules" else [find(name, also=["rules"]).name] for name in names)
+    return list(dict.fromkeys(policy for policies in found for policy in policies))
 
 
 def _progress() -> Progress:

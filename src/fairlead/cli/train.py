@@ -6,13 +6,16 @@ torch and Stable-Baselines3 are imported with `fairlead.learn`, when everything 
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import importlib.util
+import inspect
 import json
 import math
 import shlex
 import sys
 from dataclasses import asdict, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -63,9 +66,8 @@ def run_train(args: argparse.Namespace) -> int:
         ]
         for some in (scenarios, judged)
     )
-    learner, steps = (_aset if args.agent == "aset" else _ecsrl)(args, places, others)
-    steps = args.steps or steps
-    question = Question(learner, steps, Path(args.out), _command(args, steps))
+    learner = (_aset if args.agent == "aset" else _ecsrl)(args, places, others)
+    question = Question(learner, args.steps, Path(args.out), _command(args))
     with _bar() as bar:
         answer = train(question, _Teller(bar, learner), args.resume)
     return _close(args, learner, answer)
@@ -75,14 +77,12 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse wrong options before anything is loaded."""
     if not args.scenarios:
         raise UserError("--scenario: it must be said where to learn (`fairlead scenarios` lists names)")
-    if args.out is None:
+    if not args.out:
         raise UserError("--out: the folder that the bundle goes to is missing")
-    if args.steps is not None and not 1 <= args.steps <= _MOST_STEPS:
+    if not 1 <= args.steps <= _MOST_STEPS:
         raise UserError(f"--steps {args.steps}: expected a whole number from 1 on")
     if not 0 <= args.seed < 2**31:
         raise UserError(f"--seed {args.seed}: expected a whole number from 0 to 2^31 - 1")
-    if args.out == "":
-        raise UserError("--out: the name of a folder is missing")
 
 
 def _need_libraries() -> None:
@@ -94,18 +94,23 @@ def _scenarios(args: argparse.Namespace, option: str, text: str | None) -> dict[
     """Name, overrides and scenario of each place, by label; `text` is what `option` gives as rates."""
     overrides = list(args.overrides)
     if getattr(args, "window_ms", None) is not None:
-        overrides.append(f"window_ms={args.window_ms:g}")
+        overrides.append(f"window_ms={_plain(args.window_ms)}")
     rates = _numbers(option, text) if text is not None else [None]
     found: dict[str, tuple[str, tuple[str, ...], Any]] = {}
     for name in args.scenarios:
         for rate in rates:
-            here = tuple(overrides if rate is None else [*overrides, f"rate={rate:g}"])
+            here = tuple(overrides if rate is None else [*overrides, f"rate={_plain(rate)}"])
             scenario = load(name, here)
-            label = scenario.name if rate is None else f"{scenario.name} rate={rate:g}"
+            label = scenario.name if rate is None else f"{scenario.name} rate={_plain(rate)}"
             if label in found:
-                raise UserError(f"--scenario {name}: two places to learn in are called {label!r}")
+                raise UserError(f"{option if rates != [None] else '--scenario'}: {label!r} is there twice")
             found[label] = (name, here, scenario)
     return found
+
+
+def _plain(number: float) -> str:
+    """As a user would write it, with all of its digits."""
+    return repr(int(number) if number.is_integer() else number)
 
 
 def _numbers(option: str, text: str, separator: str = ",") -> list[float]:
@@ -122,15 +127,15 @@ def _hash(scenario: Any) -> str:
     return hashlib.sha256(json.dumps(asdict(scenario)).encode()).hexdigest()[:16]
 
 
-def _aset(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> tuple[Learner, int]:
+def _aset(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> Learner:
     from fairlead.learn.aset import Aset, AsetSettings, actions_of
 
     mix = len(args.scenarios) > 1 if args.mix is None else args.mix  # else it takes one scenario for another
     settings = _tuned(AsetSettings(mix=mix), args.hyper)
-    return Aset(places, actions_of(args.actions), settings, args.seed, judged), 60_000
+    return Aset(places, actions_of(args.actions), settings, args.seed, judged)
 
 
-def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> tuple[Learner, int]:
+def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> Learner:
     from fairlead.learn.ecsrl import Ecsrl, EcsrlSettings
 
     (energies, energy), (degradations, degradation) = (
@@ -141,7 +146,7 @@ def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -
         if args.objective == "weighted":
             raise UserError(f"--target {args.target:g}: this is for --objective constraint")
         settings = replace(settings, target=args.target)
-    return Ecsrl(places, _tuned(settings, args.hyper), args.seed, judged), 6_000_000
+    return Ecsrl(places, _tuned(settings, args.hyper), args.seed, judged)
 
 
 def _range(option: str, text: str) -> tuple[tuple[float, float], float]:
@@ -200,18 +205,32 @@ def _as_text(value: Any) -> str:
 
 
 def _list(agent: str) -> int:
-    """Print the settings that --hyper can change."""
+    """Print the settings that --hyper can change, and what each means."""
     _need_libraries()
     from fairlead.learn.aset import AsetSettings
     from fairlead.learn.ecsrl import EcsrlSettings
 
-    for name, value in asdict(AsetSettings() if agent == "aset" else EcsrlSettings()).items():
+    settings = AsetSettings() if agent == "aset" else EcsrlSettings()
+    words = _meanings(type(settings))
+    for name, value in asdict(settings).items():
         if name not in _OPTIONS:
-            print(f"{name}={_as_text(value)}")
+            print(f"{f'{name}={_as_text(value)}':28}{words.get(name, '')}".rstrip())
     return 0
 
 
-def _command(args: argparse.Namespace, steps: int) -> str:
+def _meanings(settings: type) -> dict[str, str]:
+    """What the docstrings below the fields say."""
+    (body,) = ast.parse(inspect.getsource(settings)).body
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: " ".join(str(words.value.value).split())
+        for field, words in pairwise(body.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(words, ast.Expr) and isinstance(words.value, ast.Constant)
+    }
+
+
+def _command(args: argparse.Namespace) -> str:
     """The command that trains the same again, whatever the default of steps will be."""
     words = ["fairlead", "train", args.agent, *(w for name in args.scenarios for w in ("--scenario", name))]
     words += [w for override in args.overrides for w in ("--set", override)]
@@ -226,11 +245,11 @@ def _command(args: argparse.Namespace, steps: int) -> str:
         "target",
     ):
         if (value := getattr(args, option, None)) is not None:
-            words += [f"--{option.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else value]
+            words += [f"--{option.replace('_', '-')}", _plain(value) if isinstance(value, float) else value]
     if (mix := getattr(args, "mix", None)) is not None:
         words.append("--mix" if mix else "--no-mix")
     words += [w for change in args.hyper for w in ("--hyper", change)]
-    return shlex.join([*words, "--steps", str(steps), "--seed", str(args.seed), "--out", args.out])
+    return shlex.join([*words, "--steps", str(args.steps), "--seed", str(args.seed), "--out", args.out])
 
 
 def _bar() -> Progress:

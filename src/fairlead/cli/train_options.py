@@ -7,6 +7,9 @@ from typing import Any
 
 from fairlead.cli.options import SCENARIO, add_set, command
 
+#: Steps of a training, unless told.
+ASET_STEPS, ECSRL_STEPS = 60_000, 6_000_000
+
 _DESCRIPTION = """\
 Train a learned policy in the simulator and make a bundle of it: a folder that `fairlead compare` runs like any policy,
 and that needs no torch to run. While it learns, it is compared with the best rules on workloads kept for that.
@@ -46,7 +49,7 @@ def add_train(commands: Any) -> None:
     train = command(commands, "train", "train a learned policy in the simulator", _DESCRIPTION, "")
     agents = train.add_subparsers(dest="agent", metavar="AGENT", required=True)
     aset = command(agents, "aset", "picks the rule of each window (ASET)", _ASET, _ASET_EXAMPLES)
-    _add_common(aset, "so many actions of all worlds together, each held for some windows (default 60000)")
+    _add_common(aset, ASET_STEPS, "so many actions of all worlds together, each held for some windows")
     aset.add_argument(
         "--actions",
         default="seven",
@@ -60,7 +63,7 @@ def add_train(commands: Any) -> None:
         help="show it deadlines and accuracies asked for, and delays of links (default: with several scenarios)",
     )
     ecsrl = command(agents, "ecsrl", "sends each request to a device and variant (ECSRL)", _ECSRL, _ECSRL_EXAMPLES)
-    _add_common(ecsrl, "so many decisions of all worlds together (default 6000000)")
+    _add_common(ecsrl, ECSRL_STEPS, "so many decisions of all worlds together")
     ecsrl.add_argument(
         "--objective", choices=("weighted", "constraint"), default="weighted", help="what it learns (default weighted)"
     )
@@ -80,7 +83,7 @@ def add_train(commands: Any) -> None:
     ecsrl.add_argument("--target", type=float, metavar="S", help="constraint: share of successes to keep (default 0.9)")
 
 
-def _add_common(parser: argparse.ArgumentParser, steps: str) -> None:
+def _add_common(parser: argparse.ArgumentParser, steps: int, words: str) -> None:
     parser.add_argument(
         "--scenario",
         action="append",
@@ -96,7 +99,7 @@ def _add_common(parser: argparse.ArgumentParser, steps: str) -> None:
         metavar="R,R",
         help="validate at these, to see rates that it has not learnt at (default: --rates)",
     )
-    parser.add_argument("--steps", type=int, metavar="N", help=steps)
+    parser.add_argument("--steps", type=int, default=steps, metavar="N", help=f"{words} (default {steps})")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of networks, choices, workloads (default 0)")
     parser.add_argument(
         "--hyper",

@@ -9,7 +9,8 @@ last for a minute: what a choice changes is small beside the noise of arrivals, 
   arXiv 1807.02264), and of that, what the actions have in common can't mislead their order;
 - values are gains on the rule from the state they are of. So the reward of an action has what it changes while the rule
   is played afterwards, and the value of where it led to has what doing better than the rule there brings: nothing is
-  counted twice (the performance difference lemma), but what lasts longer than the tail is lost;
+  counted twice (the performance difference lemma), but what lasts longer than the tail is lost. They are of an action
+  that is held; in use it is chosen anew in each window, which only adds what the windows in between tell;
 - all go on from the world that did what the agent thought best, or, in a share epsilon of steps, from any;
 - a group is in another place in each episode.
 
@@ -82,8 +83,9 @@ class AsetSettings:
     """Transitions that are remembered."""
     learning_starts: int = 2000
     """Steps before it learns."""
-    memory: int = 2000
-    """Steps over which the target network, a running mean of the one that learns, forgets; it becomes the bundle."""
+    target_memory: int = 2000
+    """Steps over which the target network, a running mean of the one that learns, forgets; it becomes the bundle. How
+    inputs are standardised is copied from the one that learns."""
     epsilon_first: float = 1.0
     epsilon_last: float = 0.1
     """Share of steps after which a group goes on from any world: at the start, and from `exploration` of the training
@@ -117,8 +119,6 @@ class Aset(Learner):
             raise UserError(f"windows of {sorted(windows)} ms: an agent has one window; --window-ms sets it for all")
         if len(actions) < 2:
             raise UserError("--actions: an agent needs at least two policies to pick from")
-        if settings.batch < 2:
-            raise UserError("batch=1: expected a whole number from 2 on; inputs are standardised over a batch")
         self.settings: AsetSettings = settings
         self.window_ms = windows.pop()
         self.nodes = max(len(place.worlds.nodes) for place in everywhere)
@@ -151,7 +151,7 @@ class Aset(Learner):
             buffer_size=s.buffer,
             learning_starts=s.learning_starts,
             target_update_interval=env.num_envs,  # after each step of all worlds
-            tau=min(1.0, env.num_envs / s.memory),
+            tau=min(1.0, env.num_envs / s.target_memory),
             exploration_fraction=s.exploration,
             exploration_initial_eps=s.epsilon_first,
             exploration_final_eps=s.epsilon_last,
@@ -310,7 +310,7 @@ class WindowGroup(Part):
         return self._view.batch.play() > 0
 
     def observations(self) -> Any:
-        """The same in all rows, but for where an episode has just ended."""
+        """The same in all rows."""
         return self._view.observations().copy()
 
     def masks(self) -> Any:

@@ -55,9 +55,7 @@ class EcsrlSettings:
     multiplier_rate: float = 10.0
     """constraint: how fast that changes, for each roll-out and share of successes missed or exceeded."""
     multiplier_most: float = 100.0
-    """constraint: where the target can't be reached."""
-    shortfall_weight: float = 10.0
-    """constraint: what a missing share of successes costs when agents are compared in validation."""
+    """constraint: what a failure costs at most; and, in validation, each by which a place misses the target."""
     worlds: int = 128
     """Over all places; every place has a group at least."""
     group: int = 8
@@ -122,7 +120,8 @@ class Ecsrl(Learner):
         success, costs = figures[..., 0], (figures[..., 1:] * self.preferences(figures.shape[-2])).sum(axis=-1)
         if s.objective == "weighted":
             return success - costs
-        return -costs - s.shortfall_weight * np.maximum(s.target - success, 0.0)
+        missing = np.maximum(s.target - success.mean(axis=-1, keepdims=True), 0.0)  # in a place, not in each workload
+        return -costs - s.multiplier_most * missing
 
     def gap_words(self, gap: Estimate) -> str:
         """Points of success where nothing else counts."""
@@ -140,6 +139,10 @@ class Ecsrl(Learner):
     def model(self, env: PartsEnv) -> MaskablePPO:
         """An untrained agent."""
         s = self.settings
+        if s.rollout * env.num_envs % s.batch == 1:  # its advantage would be divided by the deviation of one
+            raise UserError(
+                f"batch={s.batch}: one decision is left over of {s.rollout} in each of {env.num_envs} worlds"
+            )
         return MaskablePPO(
             DispatchPolicy,
             env,
@@ -237,7 +240,11 @@ class DispatchGroups(Part):
         self._draw_weights(np.ones(self._batch.size, np.bool_))
 
     def step(self, actions: Any) -> Stepped:
-        """Worlds of a group that rejected more have fewer decisions and end apart; they meet again in the mean."""
+        """One decision in each world.
+
+        Where streams are bound, a rejected one is asked about again: worlds that reject more decide more, and the group
+        drifts apart. The mean of its others is then of other workloads, and takes less noise off.
+        """
         batch, view = self._batch, self._view
         batch.step(view.actions(actions))
         ended = batch.terminated.copy()

@@ -21,7 +21,7 @@ from fairlead.policies.observe import LIMIT
 from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.worlds import SEEDS, Worlds
 
-THREADS: Final = 2
+THREADS: Final = 2  # fixed: more of them would be no faster where two cores are promised to be enough
 #: Environments with this seed draw the workloads of validation: none that is trained in has it, nor a higher one.
 VALIDATION_SEED: Final = SEEDS - 1
 
@@ -168,7 +168,7 @@ class PartsEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """The same for every row."""
-        return [getattr(self, attr_name)] * getattr(self, "num_envs", 1)
+        return [getattr(self, attr_name)] * self.num_envs
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Nothing can be set."""

@@ -20,8 +20,8 @@ import torch
 from torch import nn
 
 from fairlead.measure.files import write_whole
+from fairlead.policies.bundle import FORMAT
 
-FORMAT: Final = 1
 _AGREE: Final = 1e-5  # ONNX Runtime and torch
 
 
@@ -32,7 +32,7 @@ def write_bundle(folder: Path, network: nn.Module, observations: Any, manifest: 
     write_whole(folder / "model.onnx", model)
     write_whole(folder / "curve.csv", curve)
     whole = {"format": FORMAT} | manifest | {"sha256": hashlib.sha256(model).hexdigest()}
-    write_whole(folder / "manifest.json", json.dumps(whole, indent=1) + "\n")
+    write_whole(folder / "manifest.json", json.dumps(whole, indent=1, allow_nan=False) + "\n")
 
 
 def as_onnx(network: nn.Module, features: int) -> bytes:

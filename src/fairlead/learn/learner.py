@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from fairlead.domain.errors import UserError
 from fairlead.learn.environments import PartsEnv, Place, View
 from fairlead.measure.statistics import Estimate
 from fairlead.policies.interface import registry
@@ -41,6 +42,9 @@ class Learner(ABC):
         self.places = tuple(places)
         self.judged = tuple(judged) or self.places  # where it is validated
         self.rules, self.settings, self.seed = rules, settings, seed
+        for name in ("batch", "validation_workloads"):  # of one alone there is no variance
+            if (value := getattr(settings, name)) < 2:
+                raise UserError(f"{name}={value}: expected a whole number from 2 on")
 
     @abstractmethod
     def make(self, worlds: Worlds, size: int) -> View:

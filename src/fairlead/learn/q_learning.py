@@ -24,7 +24,7 @@ class Standardised(BaseFeaturesExtractor):
     def __init__(self, observation_space: Any) -> None:
         inputs = int(np.prod(observation_space.shape))
         super().__init__(observation_space, inputs)
-        self.norm = nn.BatchNorm1d(inputs, affine=False, momentum=0.01)
+        self.norm = nn.BatchNorm1d(inputs, affine=False, momentum=None)  # over all batches so far
 
     def forward(self, observations: Any) -> Any:
         """(B, F), in and out."""

@@ -14,7 +14,7 @@ _ROWS: Final = 20_000  # kept for medians
 
 
 class Seen:
-    """Ranges of all, and an even sample of rows."""
+    """Ranges of all, and an even sample of what actions led to."""
 
     def __init__(self) -> None:
         self._low: Any = np.inf
@@ -22,10 +22,11 @@ class Seen:
         self._steps, self._stride = 0, 1
         self._kept: list[Any] = []  # arrays (B, F) of every `_stride`th step
 
-    def add(self, observations: Any) -> None:
-        """Take in the observations (B, F) of a step."""
-        self._low = np.minimum(self._low, observations.min(axis=0))
-        self._high = np.maximum(self._high, observations.max(axis=0))
+    def add(self, observations: Any, *others: Any) -> None:
+        """Take in the observations (B, F) of a step; `others` widen the ranges, and are not sampled."""
+        for some in (observations, *others):
+            self._low = np.minimum(self._low, some.min(axis=0))
+            self._high = np.maximum(self._high, some.max(axis=0))
         if self._steps % self._stride == 0:
             self._kept.append(observations.copy())
             if len(self._kept) * len(observations) > _ROWS:  # half of them do, of the past and from now on

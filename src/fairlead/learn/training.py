@@ -85,6 +85,8 @@ class Answer:
 
 def train(question: Question, tell: Tell, resume: bool = False) -> Answer:
     """Train to the end, or until Ctrl-C or SIGTERM; what is there then is kept, and is a bundle if it was validated."""
+    if resume and not (question.out / "checkpoint").exists():
+        raise UserError(f"{question.out}: there is no checkpoint to resume; without --resume, training begins")
     check_folder(question.out)
     torch.set_num_threads(1)  # the networks are small, and the worlds need the cores
     with _alone(question.out), noted_interrupts() as stop:
@@ -132,8 +134,8 @@ class _Training:
         if self._saved is None and (self.question.out / "manifest.json").exists():
             raise UserError(f"{self.question.out}: there is a bundle, without its training; give another --out")
         began = time.monotonic() - (self._saved["seconds"] if self._saved else 0.0)
-        self.tell.doing("playing the rules on the validation workloads")
         if self._saved is None:
+            self.tell.doing("playing the rules on the validation workloads")
             self.validation.play_rules()
         else:
             self.validation.rule_figures = self._saved["rule_figures"]
@@ -275,10 +277,9 @@ class _Watch(BaseCallback):
         self._training.seen.add(self.model._last_obs)  # the start of an episode, which may be the only one
 
     def _on_step(self) -> bool:
-        self._training.seen.add(self.locals["new_obs"])
+        begun = self.locals["new_obs"]
         cut = [info["terminal_observation"] for info in self.locals["infos"] if info.get("TimeLimit.truncated")]
-        if cut:  # what ends is not seen: a dispatcher is shown zeros there
-            self._training.seen.add(np.stack(cut))
+        self._training.seen.add(np.stack(cut) if cut else begun, begun)  # not what ends: a dispatcher is shown zeros
         self._training.tell.step(self.num_timesteps, self._steps)
         return True
 
@@ -329,8 +330,6 @@ class _Watch(BaseCallback):
 
 def _read(file: Path, question: Question) -> dict[str, Any]:
     """The checkpoint, if it is of this question."""
-    if not file.exists():
-        raise UserError(f"{question.out}: there is no checkpoint to resume; without --resume, training begins")
     try:
         saved: dict[str, Any] = torch.load(file, weights_only=False)
         before = saved["identity"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module, metadata
@@ -112,8 +112,8 @@ def rules() -> dict[str, Policy]:
     return {name: found for name, found in registry()[0].items() if found.kind in ("compiled", "python")}
 
 
-def find(name: str) -> Policy:
-    """The policy of that name, or the bundle in that folder; else a UserError that suggests the nearest."""
+def find(name: str, also: Iterable[str] = ()) -> Policy:
+    """The policy of that name, or the bundle in that folder; else a UserError with the nearest of them and `also`."""
     from fairlead.policies.bundled import from_folder, is_path
 
     found, broken = registry()
@@ -123,4 +123,4 @@ def find(name: str) -> Policy:
         raise UserError(broken[name])
     if is_path(name):
         return from_folder(name)
-    raise UserError(f"unknown policy {name!r}{nearest(name, found)}")
+    raise UserError(f"unknown policy {name!r}{nearest(name, [*found, *also])}")
