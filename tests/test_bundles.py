@@ -242,6 +242,19 @@ def test_the_shipped_dispatcher_is_never_behind_the_rule_that_stands_behind_it(r
     assert agent.account.fallback_share == 0.0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("aset")])
+def test_a_shipped_selector_is_not_far_behind_the_rule_that_stands_behind_it(name: str) -> None:
+    about = json.loads((shipped()[name].bundle.folder / "manifest.json").read_text())
+    where = about["scenarios"][len(about["scenarios"]) // 2]
+    here = load(where["name"], [*where["overrides"], "duration_s=120"])
+    agents = [simulate(here, name, seed) for seed in (88_001, 88_002, 88_003)]
+    rule = [simulate(here, shipped()[name].bundle.fallback, seed) for seed in (88_001, 88_002, 88_003)]
+    success, by_rule = (np.mean([run.figures["success"] for run in runs]) for runs in (agents, rule))
+    assert success > by_rule - 0.02
+    assert all(run.account.fallback_share == 0.0 for run in agents)
+
+
 # ---- falling back
 
 Spoil = Callable[[Path], object]

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +30,7 @@ import torch
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from fairlead.cli.main import _parser, main
-from fairlead.cli.train import _aset, _command, _ecsrl, _plain
+from fairlead.cli.train import _aset, _command, _ecsrl, _plain, _Teller
 from fairlead.domain.errors import UserError
 from fairlead.learn.aset import SEVEN, Aset, AsetSettings, WindowGroup
 from fairlead.learn.dispatch_network import Actor
@@ -218,6 +219,44 @@ def test_a_training_that_is_stopped_goes_on_where_it_was(agent: str, number: int
     assert int(after[len(before)]["step"]) > stopped_at
     assert float(after[len(before)]["seconds"]) > float(before[-1]["seconds"])
     assert int(after[-1]["step"]) >= int(steps)
+
+
+def stop_at(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, whoever is told of that moment stops the training."""
+    monkeypatch.setattr(_Teller, moment, lambda *_: signal.raise_signal(signal.SIGTERM))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", ["aset", "ecsrl"])
+def test_what_is_stopped_before_it_is_validated_is_kept_and_restored_as_it_was(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def checkpoint() -> tuple[dict[str, Any], Any]:
+        saved = torch.load(tmp_path / "checkpoint", weights_only=False)
+        return saved, learner_of(agent).algorithm.load(BytesIO(saved["model"]), device="cpu")
+
+    with monkeypatch.context() as here:
+        stop_at("step", here)
+        assert main(training(agent, tmp_path)) == 130
+    assert "there is no bundle yet" in capsys.readouterr().err
+    assert not (tmp_path / "manifest.json").exists()
+    before, model = checkpoint()
+    with monkeypatch.context() as here:
+        stop_at("doing", here)  # when it is restored, before the next step
+        assert main([*training(agent, tmp_path), "--resume"]) == 130
+    after, again = checkpoint()
+    assert before["steps"] == after["steps"] == model.num_timesteps > 0
+    for ours, theirs in ((model.policy, again.policy), (model.policy.optimizer, again.policy.optimizer)):
+        torch.testing.assert_close(theirs.state_dict(), ours.state_dict(), rtol=0, atol=0)
+    seen = before["seen"].rows()
+    np.testing.assert_array_equal(after["seen"].rows()[: len(seen)], seen)  # then the start of its next episode
+    torch.testing.assert_close(after["random"]["torch"], before["random"]["torch"])
+    assert after["random"]["actions"] == before["random"]["actions"]
+    if agent == "aset":
+        assert after["replay"].pos == before["replay"].pos > 0
+        np.testing.assert_array_equal(after["replay"].rewards, before["replay"].rewards)
+    assert main([*training(agent, tmp_path), "--resume"]) == 0
+    assert (tmp_path / "manifest.json").is_file()
 
 
 @pytest.mark.slow
