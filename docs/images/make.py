@@ -40,7 +40,7 @@ PICTURES = [
     ("report-phone", "compare.html", "#controls", 360, 780, {"device_scale_factor": 2}),
     ("sweep", "sweep.html", "#plots", 1280, 820, {}),
     ("degradation", "degradation.html", "#plots", 1280, 1240, {}),
-    ("explain", "explain.html", None, 1280, 1240, {}),
+    ("explain", "explain.html", None, 1280, 1420, {}),
 ]
 COLUMNS = 112
 

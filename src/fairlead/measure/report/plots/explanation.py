@@ -21,30 +21,30 @@ _ONE_AT_A_TIME = "One at a time, all else as it was: what inputs do together is 
 
 def worth(made: Document) -> Plot:
     """What each possible alternative was worth to the model."""
-    by_share = made["kind"] == "request"
-    field = "share" if by_share else "value"
-    known = [a for a in made["alternatives"] if a[field] is not None]
+    scored = made["kind"] == "request"  # a score means something beside others only
+    known = [a for a in made["alternatives"] if a["share" if scored else "value"] is not None]
+    least = min((number(a["value"]) for a in known), default=0.0) if scored else 0.0
     rows: list[Spec] = [
         {
             "name": a["name"],
-            "worth": number(a[field]),
+            "worth": number(a["value"]) - least,
             "value": f"{number(a['value']):.4g}",
-            "share": f"{number(a['share']):.1%}" if by_share else "",
+            "share": f"{number(a['share']):.1%}" if scored else "",
             "kind": "chosen" if a["chosen"] else "alternative",
         }
-        for a in sorted(known, key=lambda a: -number(a[field]))
+        for a in sorted(known, key=lambda a: -number(a["value"]))
     ]
     left_out = len(made["alternatives"]) - len(known)
     caption = (
-        "Softmax share of the model's scores among what was possible."
-        if by_share
+        "The model's scores, from the least of what was possible; the table has their softmax shares."
+        if scored
         else "The model's value of each rule: the gain that it expects, in its own units."
     ) + (f" {left_out} without: the table says why." if left_out else "")
     if not rows:
         return Plot("worth", "What the alternatives were worth", "The model was not asked.")
-    best = f"{rows[0]['name']} was worth most ({rows[0]['share'] if by_share else rows[0]['value']})."
-    x = {"title": "share" if by_share else "value", **({"format": "%"} if by_share else {}), "tickCount": 5}
-    hint = {"value": "value", **({"share": "share"} if by_share else {})}
+    best = f"{rows[0]['name']} was worth most ({rows[0]['share'] if scored else rows[0]['value']})."
+    x = {"title": "score above the least" if scored else "value", "tickCount": 5}
+    hint = {"value": "value", **({"share": "share"} if scored else {})}
     colours = _colours("kind", {"chosen": _FOR, "alternative": _OTHER})
     return Plot(
         "worth",
