@@ -28,7 +28,7 @@ _SHORT = ["--set", "duration_s=5", "--hyper", "validations=1", "--hyper", "valid
 CHEAP = {
     "compare": _FEW,
     "sweep": _FEW,
-    "train aset": [*_SHORT, "--hyper", "groups=1", "--steps", "20"],
+    "train aset": [*_SHORT, "--hyper", "groups=1", "--hyper", "learning_starts=1", "--steps", "20"],
     "train ecsrl": [*_SHORT, "--hyper", "worlds=4", "--hyper", "group=2", "--hyper", "rollout=16", "--steps", "64"],
 }
 

@@ -491,7 +491,7 @@ def test_compare_takes_bundles_by_path_and_warns_of_fallbacks(
     (bundles.dispatcher(tmp_path / "bad") / "model.onnx").unlink()
     bundles.selector(tmp_path / "hasty", window_ms=10.0)
     names = "load-balancing,closest,./good,./bad,./hasty"
-    assert main([*QUESTION, "--jobs", "1", "--policies", names, "--json", "out.json"]) == 0
+    assert main([*QUESTION, "--jobs", "1", "--policies", names, "--json", "out.json", "--report", "r.html"]) == 0
     told = capsys.readouterr().err.splitlines()
     assert [line for line in told if "./good" in line] == []
     bad, hasty = (line for line in told if "fell back" in line)
@@ -503,6 +503,11 @@ def test_compare_takes_bundles_by_path_and_warns_of_fallbacks(
     assert document["versions"]["onnxruntime"]
     runs = document["scenarios"]["ecsrl"]["policies"]
     assert runs["./bad"]["by_seed"]["success"] == runs["closest"]["by_seed"]["success"]
+    ranking = document["scenarios"]["ecsrl"]["ranking"]
+    assert ranking.index("closest") < ranking.index("./bad")  # who decides before who only fell back to it
+    page = (tmp_path / "r.html").read_text()
+    assert "./bad fell back to its rule in 100.00% of its decisions." in page
+    assert "./good fell back" not in page
     assert runs["./good"]["by_seed"]["success"] != runs["closest"]["by_seed"]["success"]
     assert runs["./good"]["figures"]["fallback_share"]["mean"] == 0.0
     assert runs["./hasty"]["detail"]["learned"]["active"] == {"closest": [1.0] * 100}

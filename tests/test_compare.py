@@ -133,7 +133,8 @@ def test_a_policy_that_fails_is_named_and_the_others_are_whole(monkeypatch: pyte
 
 def test_results_come_together_in_the_order_of_the_question_whoever_is_first() -> None:
     def piece(label: str, seed: int) -> PieceResult:
-        figures = {"closest": {"success": 0.1 * seed}, "random": {"success": 0.05 * seed}}
+        both = {"closest": 0.1 * seed, "random": 0.05 * seed}
+        figures = {name: {"success": success, "fallback_share": 0.0} for name, success in both.items()}
         counts = {name: [seed] for name in ("success", "late", "inaccurate", "rejected")}
         detail = {"outcomes": counts, "latency": [seed], "load": {"n": [0.1 * seed]}}
         return PieceResult(label, seed, figures, {}, {"closest": detail, "random": detail}, 0.9 - 0.1 * seed)

@@ -109,6 +109,7 @@ def tables(width: int) -> str:
     for i, label in enumerate(scenarios):
         for seed in (0, 1):
             closest = {"success": 0.5 + 0.1 * i + 0.01 * seed, "late": 0.1, "inaccurate": 0.0, "rejected": 0.0}
+            closest["fallback_share"] = 0.0
             balanced = closest | {"success": 0.75}
             result.add(PieceResult(label, seed, {"closest": closest, "load-balancing": balanced}, {}, {}, 0.95))
     text = io.StringIO()

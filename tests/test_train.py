@@ -36,7 +36,7 @@ from fairlead.learn.aset import SEVEN, Aset, AsetSettings, WindowGroup
 from fairlead.learn.dispatch_network import Actor
 from fairlead.learn.ecsrl import DispatchGroups, DispatchView, Ecsrl, EcsrlSettings, ascend
 from fairlead.learn.environments import VALIDATION_SEED, Part, PartsEnv, Place, Stepped
-from fairlead.learn.learner import Learner
+from fairlead.learn.learner import Learner, falling
 from fairlead.learn.q_learning import AllActionsDQN
 from fairlead.learn.seen import Seen
 from fairlead.learn.validation import Stopped, Validation, _play
@@ -318,6 +318,8 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
         (["aset", "--scenario", "full-edge", "--out", ""], "--out: the folder that the bundle goes to is missing"),
         (["aset", "--scenario", "full-edge", "--out", "taken"], "taken: can't make this folder"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--resume"], "o: there is no checkpoint to resume"),
+        (["aset", "--scenario", "full-edge", "--out", "o", "--steps", "2000"], "it learns from step 2000 on"),
+        (["aset", "--scenario", "full-edge", "--out", "full"], "full: there are other files"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--steps", "0"], "--steps 0: expected a whole"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--seed", "-1"], "--seed -1: expected a whole number"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--rates", "30,x"], "--rates 30,x: expected numbers"),
@@ -355,6 +357,8 @@ def test_wrong_input_gets_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("taken").write_text("")
+    Path("full").mkdir()
+    Path("full/mine.txt").write_text("")
     assert main(["train", *arguments]) == 2
     assert words in one_error(capsys)
     assert not Path("o").exists()
@@ -385,6 +389,11 @@ def test_the_command_in_a_shipped_manifest_has_the_settings_that_are_there(name:
     assert json.loads(json.dumps(asdict(learner.settings))) | {"steps": args.steps} == about["settings"]
     assert len(about["scenarios"]) == len(args.scenarios) * len(args.rates.split(","))
     assert args.seed == about["seed"]
+
+
+def test_a_rate_of_learning_never_falls_below_its_last() -> None:
+    rate = falling(1e-3, 1e-5)
+    assert [rate(1.0), rate(0.5), rate(0.0), rate(-7.2)] == pytest.approx([1e-3, 5.05e-4, 1e-5, 1e-5])
 
 
 @pytest.mark.parametrize("number", ["30", "0.5", "26000.55", "1234567", "123456.7"])

@@ -33,6 +33,7 @@ def main(folder: Path) -> None:
     write_csv("aset.csv", [row for cell in cells for row in rows(cell)])
     fill("aset.md", "cells", table(cells))
     fill("aset.md", "verdicts", verdicts(cells))
+    fill("aset.md", "shifting", shifting([cell for cell in cells if cell.scenario == "shifting"]))
     fill("../guides/comparing.md", "at-60", at_60([cell for cell in cells if rate(cell) == 60]))
     fill("../guides/comparing.md", "over-rates", over_rates(cells))
     draw("gains-aset", gains(cells))
@@ -118,11 +119,24 @@ def verdicts(cells: list[Cell]) -> str:
 
 def overall(cells: list[Cell], agent: str) -> Estimate:
     """The mean gain over all cells, seed by seed."""
-    pairs = [(cell.success[name_in(cell, agent)], cell.success[cell.best(AGENTS[agent])]) for cell in cells]
-    mine, rules = (
-        [sum(values) / len(pairs) for values in zip(*side, strict=True)] for side in zip(*pairs, strict=True)
-    )
-    return paired_difference(mine, rules)
+    mine = [cell.success[name_in(cell, agent)] for cell in cells]
+    return paired_difference(mean_of(mine), mean_of([cell.success[cell.best(AGENTS[agent])] for cell in cells]))
+
+
+def mean_of(by_cell: list[list[float]]) -> list[float]:
+    """Over cells, seed by seed."""
+    return [sum(values) / len(values) for values in zip(*by_cell, strict=True)]
+
+
+def shifting(cells: list[Cell]) -> str:
+    """What agents gain on each of their rules, over all rates together."""
+    agents = {"aset": SEVEN, own("shifting"): SEVEN, "aset-all": ALL}
+    lines = ["| gain on | " + " | ".join(f"`{agent}`" for agent in agents) + " |", "|---" * (len(agents) + 1) + "|"]
+    mean = {policy: mean_of([cell.success[policy] for cell in cells]) for policy in (*agents, *ALL)}
+    for rule in sorted(ALL, key=lambda rule: -sum(mean[rule])):
+        gains = (points(paired_difference(mean[a], mean[rule])) if rule in its else "" for a, its in agents.items())
+        lines.append(f"| {rule} | {' | '.join(gains)} |")
+    return "\n".join(lines)
 
 
 def gains(cells: list[Cell]) -> dict[str, Any]:

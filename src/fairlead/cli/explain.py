@@ -75,6 +75,8 @@ def show(out: Console, found: Explanation, policy: str) -> None:
             f"replayed: requests in time and accurate, more than with {escape(found.chosen)}, among those that arrive "
             f"within {SOON_S:g} s and in the whole run; one seed, so with its chance"
         )
+        if not any(a.replayed.run or a.replayed.soon for a in found.alternatives if a.replayed):
+            out.print("no alternative would have changed anything: all bind alike, or there was nothing to bind")
     if found.drivers:
         out.print(f"\n{_WHAT_DROVE}")
         for drivers, most in (

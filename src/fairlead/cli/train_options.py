@@ -63,7 +63,7 @@ def add_train(commands: Any) -> None:
         help="show it deadlines and accuracies asked for, and delays of links (default: with several scenarios)",
     )
     ecsrl = command(agents, "ecsrl", "sends each request to a device and variant (ECSRL)", _ECSRL, _ECSRL_EXAMPLES)
-    _add_common(ecsrl, ECSRL_STEPS, "so many decisions of all worlds together")
+    _add_common(ecsrl, ECSRL_STEPS, "so many decisions of all worlds together, rounded up to whole roll-outs")
     ecsrl.add_argument(
         "--objective", choices=("weighted", "constraint"), default="weighted", help="what it learns (default weighted)"
     )

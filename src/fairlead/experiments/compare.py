@@ -62,11 +62,16 @@ class Comparison:
         return [runs[s][figure] for s in self.done_seeds(label)]
 
     def ranking(self, label: str) -> list[str]:
-        """Policies by mean success, best first; of equals the first by name."""
+        """Policies by mean success, best first; of equals the one that fell back to another less, then by name."""
         alive = [p for p in self.policies if p not in self.failures]
         if not self.done_seeds(label):
             return []
-        return sorted(alive, key=lambda p: (-estimate(self.values(label, p, "success")).mean, p))
+
+        def key(policy: str) -> tuple[float, float, str]:
+            success, fell_back = (estimate(self.values(label, policy, f)).mean for f in ("success", "fallback_share"))
+            return -success, fell_back, policy
+
+        return sorted(alive, key=key)
 
     def estimates(self, label: str, policy: str) -> dict[str, Estimate]:
         """Every figure with its interval."""

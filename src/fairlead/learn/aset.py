@@ -67,7 +67,9 @@ class AsetSettings:
     hidden: tuple[int, ...] = (128, 64)
     """Units of the network's layers."""
     learning_rate: float = 5e-4
+    """Of AdamW, at first; linear to"""
     learning_rate_last: float = 2e-5
+    """this at the end."""
     weight_decay: float = 3.0
     """Of AdamW, large: gains are small beside their noise, and each is learnt from a hundred times."""
     hold: int = 20
@@ -77,6 +79,7 @@ class AsetSettings:
     gamma: float = 0.99
     """Discount a window."""
     batch: int = 512
+    """Transitions that a gradient step learns from."""
     gradient_steps: int = 8
     """For each step of all worlds."""
     buffer: int = 200_000
@@ -87,10 +90,11 @@ class AsetSettings:
     """Steps over which the target network, a running mean of the one that learns, forgets; it becomes the bundle. How
     inputs are standardised is copied from the one that learns."""
     epsilon_first: float = 1.0
+    """Share of steps after which a group goes on from any world, at the start."""
     epsilon_last: float = 0.1
-    """Share of steps after which a group goes on from any world: at the start, and from `exploration` of the training
-    on; linear between."""
+    """The same from `exploration` of the training on; linear between."""
     exploration: float = 0.1
+    """Share of the training until `epsilon_last` is reached."""
     validations: int = 12
     """How often it is validated; the best of these becomes the bundle."""
     validation_workloads: int = 24

@@ -65,14 +65,21 @@ class EcsrlSettings:
     hidden: int = 64
     """Units of the network's layers."""
     learning_rate: float = 3e-4
+    """Of Adam, at first; linear to"""
     learning_rate_last: float = 3e-5
+    """this at the end."""
     gamma: float = 0.9995
     """Discount a decision."""
     gae_lambda: float = 0.98
+    """PPO: how far advantages look ahead."""
     epochs: int = 4
+    """PPO: how often it learns from each roll-out."""
     batch: int = 4096
+    """PPO: decisions that a gradient step learns from."""
     entropy: float = 0.0
+    """PPO: what the entropy of choices is worth."""
     clip: float = 0.2
+    """PPO: how far a probability moves in an update."""
     validations: int = 12
     """How often it is validated; the best of these becomes the bundle."""
     validation_workloads: int = 16

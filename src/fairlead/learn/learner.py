@@ -24,8 +24,11 @@ def compiled_rules() -> tuple[str, ...]:
 
 
 def falling(first: float, last: float) -> Callable[[float], float]:
-    """A rate of learning that falls with the share of training that is left, as Stable-Baselines3 wants it."""
-    return lambda left: last + left * (first - last)
+    """A rate of learning that falls with the share of training that is left, as Stable-Baselines3 wants it.
+
+    It never falls below the last: a whole roll-out can be more than the steps that were asked for.
+    """
+    return lambda left: last + max(0.0, left) * (first - last)
 
 
 class Learner(ABC):

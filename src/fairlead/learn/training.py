@@ -87,6 +87,9 @@ def train(question: Question, tell: Tell, resume: bool = False) -> Answer:
     """Train to the end, or until Ctrl-C or SIGTERM; what is there then is kept, and is a bundle if it was validated."""
     if resume and not (question.out / "checkpoint").exists():
         raise UserError(f"{question.out}: there is no checkpoint to resume; without --resume, training begins")
+    there = {file.name for file in question.out.iterdir()} if question.out.is_dir() else set()
+    if there - {".lock", "logs"} and not there & {"checkpoint", "manifest.json"}:
+        raise UserError(f"{question.out}: there are other files; give --out a folder of its own")
     check_folder(question.out)
     torch.set_num_threads(1)  # the networks are small, and the worlds need the cores
     with _alone(question.out), noted_interrupts() as stop:

@@ -52,7 +52,16 @@ def verdict(point: Point) -> str:
     best = point.ranking[0]
     level = [p for p in point.ranking[1:] if not told_apart(point.behind_best(p))]
     text = f"{best} {'leads' if level else 'is best'}: {percent(point.figure(best, 'success'))} % of requests"
-    return f"{text} in time and accurate{_lead(point, level)}{_gap(point)}."
+    return f"{text} in time and accurate{_lead(point, level)}{_gap(point)}.{_fell_back(point)}"
+
+
+def _fell_back(point: Point) -> str:
+    """Who did not decide everything itself."""
+    shares = {policy: point.figure(policy, "fallback_share").mean for policy in point.ranking}
+    fallen = {policy: share for policy, share in shares.items() if share > 0}
+    return "".join(
+        f" {policy} fell back to its rule in {share:.2%} of its decisions." for policy, share in fallen.items()
+    )
 
 
 def _lead(point: Point, level: list[str]) -> str:

@@ -13,8 +13,8 @@ _MOST = 15  # drivers in a plot
 _LABEL_PX = 230
 _ROOM_PX = 98
 _ABOUT_DRIVERS = (
-    "How far the margin of the choice over the best alternative would shrink were this at its value typical of "
-    "training. Blue speaks for the choice, orange against it."
+    "How far the lead of the choice over the best alternative there was would shrink were this at its value typical "
+    "of training. Blue speaks for the choice, orange against it."
 )
 _ONE_AT_A_TIME = "One at a time, all else as it was: what inputs do together is not in it."
 
@@ -99,6 +99,8 @@ def replay(made: Document, soon_s: float) -> Plot:
     title = "What the alternatives would have led to"
     if not rows:
         return Plot("replay", title, "There was no alternative.")
+    if not any(row["more"] for row in rows):
+        return Plot("replay", title, "Nothing: no alternative would have changed how many requests succeed.")
     best = max(rows, key=lambda r: (r["span"] == spans["run"], r["more"]))
     colours = _colours("span", dict(zip(spans.values(), (HUES[2], HUES[0]), strict=True)))
     x = {"title": "more requests", "tickCount": 5, "format": "+~g"}
