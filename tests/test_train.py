@@ -318,7 +318,7 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
         (["aset", "--scenario", "full-edge", "--out", ""], "--out: the folder that the bundle goes to is missing"),
         (["aset", "--scenario", "full-edge", "--out", "taken"], "taken: can't make this folder"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--resume"], "o: there is no checkpoint to resume"),
-        (["aset", "--scenario", "full-edge", "--out", "o", "--steps", "2000"], "it learns from step 2000 on"),
+        (["aset", "--scenario", "full-edge", "--out", "o", "--steps", "2000"], "more than learning_starts=2000"),
         (["aset", "--scenario", "full-edge", "--out", "full"], "full: there are other files"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--steps", "0"], "--steps 0: expected a whole"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--seed", "-1"], "--seed -1: expected a whole number"),

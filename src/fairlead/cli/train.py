@@ -132,8 +132,8 @@ def _aset(args: argparse.Namespace, places: list[Place], judged: list[Place]) ->
 
     mix = len(args.scenarios) > 1 if args.mix is None else args.mix  # else it takes one scenario for another
     settings = _tuned(AsetSettings(mix=mix), args.hyper)
-    if args.steps <= settings.learning_starts:
-        raise UserError(f"--steps {args.steps}: it learns from step {settings.learning_starts} on (learning_starts)")
+    if args.steps <= (first := settings.learning_starts):
+        raise UserError(f"--steps {args.steps}: expected more than learning_starts={first}, where learning begins")
     return Aset(places, actions_of(args.actions), settings, args.seed, judged)
 
 

@@ -291,10 +291,7 @@ class WindowGroup(Part):
         """
         settings, batch = self._learner.settings, self._view.batch
         worlds, codes = batch.handle.worlds, batch.handle.codes.copy()
-        arrived, window = (int(worlds[0].clock[0][name]) for name in ("next_request", "window"))
-        first = min(_oldest(world, self._settled, arrived) for world in worlds)
-        until_ms = (window + settings.tail) * self._learner.window_ms
-        last = int(np.searchsorted(worlds[0].requests["now_ms"][: self._requests], until_ms, side="right"))
+        first, last = self._open()
         kept = self._kept = self._kept or like(worlds[0], batch.worlds.plan)
         copy_state(worlds[leader], kept, first, last)
         later = np.zeros(batch.size)
@@ -308,6 +305,14 @@ class WindowGroup(Part):
         batch.handle.codes[:] = codes
         self._settled = first
         return later
+
+    def _open(self) -> tuple[int, int]:
+        """The requests that some world has under way, or that arrive in the tail: from the first to below the last."""
+        worlds = self._view.batch.handle.worlds
+        arrived, window = (int(worlds[0].clock[0][name]) for name in ("next_request", "window"))
+        first = min(_oldest(world, self._settled, arrived) for world in worlds)
+        until_ms = (window + self._learner.settings.tail) * self._learner.window_ms
+        return first, int(np.searchsorted(worlds[0].requests["now_ms"][: self._requests], until_ms, side="right"))
 
     def _play(self, actions: Any) -> bool:
         self._view.batch.actions[:] = actions

@@ -21,7 +21,7 @@ from fairlead.policies.observe import LIMIT
 from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.worlds import SEEDS, Worlds
 
-THREADS: Final = 2  # fixed: more of them would be no faster where two cores are promised to be enough
+THREADS: Final = 2  # a training is promised to need no more than two cores
 #: Environments with this seed draw the workloads of validation: none that is trained in has it, nor a higher one.
 VALIDATION_SEED: Final = SEEDS - 1
 
