@@ -1,7 +1,7 @@
 """Make the tables of aset.md and of the guide to comparing: `python docs/results/make_aset.py FOLDER`.
 
-FOLDER has what the commands of the page wrote: SCENARIO.json, or several documents SCENARIO-*.json. Writes the tables,
-aset.csv and the pictures. Not part of the package or the site.
+FOLDER has what the commands of the page wrote: SCENARIO.json, or several documents SCENARIO-*.json; FOLDER/more the
+same of the run with more seeds. Writes the tables, aset.csv and the pictures. Not part of the package or the site.
 """
 
 from __future__ import annotations
@@ -26,18 +26,22 @@ ROOM = 0.02  # a cell has room where the best of what an agent picks from is tha
 
 
 def main(folder: Path) -> None:
-    cells = read(
-        *(f for s in SCENARIOS for f in [folder / f"{s}.json", *sorted(folder.glob(f"{s}-*.json"))] if f.exists())
-    )
-    cells.sort(key=lambda cell: (SCENARIOS.index(cell.scenario), rate(cell)))
+    cells, more = cells_of(folder), cells_of(folder / "more")
     write_csv("aset.csv", [row for cell in cells for row in rows(cell)])
     fill("aset.md", "cells", table(cells))
     fill("aset.md", "verdicts", verdicts(cells))
+    fill("aset.md", "more", with_more_seeds(cells, more))
     fill("aset.md", "shifting", shifting([cell for cell in cells if cell.scenario == "shifting"]))
     fill("../guides/comparing.md", "at-60", at_60([cell for cell in cells if rate(cell) == 60]))
     fill("../guides/comparing.md", "over-rates", over_rates(cells))
     draw("gains-aset", gains(cells))
     draw("curves-aset", learning({name: SHIPPED / name / "curve.csv" for name in agent_names()}))
+
+
+def cells_of(folder: Path) -> list[Cell]:
+    """What a folder's documents have, in the order of the tables."""
+    files = (f for s in SCENARIOS for f in [folder / f"{s}.json", *sorted(folder.glob(f"{s}-*.json"))] if f.exists())
+    return sorted(read(*files), key=lambda cell: (SCENARIOS.index(cell.scenario), rate(cell)))
 
 
 def agent_names() -> list[str]:
@@ -115,6 +119,26 @@ def verdicts(cells: list[Cell]) -> str:
             f"| {worse} | {len(room)} | {sum(gain.mean > gain.ci95 for gain in room)} |"
         )
     return "\n".join(lines)
+
+
+def with_more_seeds(cells: list[Cell], more: list[Cell]) -> str:
+    """What each topology's own agent gains on the best of the seven over the seeds of `more`; room as in `cells`."""
+    found = {(cell.scenario, rate(cell)): cell for cell in more}
+    rates = sorted({rate(cell) for cell in cells})
+    lines = [f"| scenario | {' | '.join(map(str, rates))} |", "|---" * (len(rates) + 1) + "|"]
+    better = room = 0
+    for scenario in SCENARIOS:
+        row = []
+        for cell in (cell for cell in cells if cell.scenario == scenario):
+            again = found.get((scenario, rate(cell)))
+            gain = gain_of(again, "its own") if again else None
+            above = gain is not None and gain.mean > gain.ci95
+            room += has_room(cell, "its own")
+            better += above and has_room(cell, "its own")
+            text = points(gain) if gain else "not run"
+            row.append(f"**{text}**" if above else text)
+        lines.append(f"| {scenario} | {' | '.join(row)} |")
+    return "\n".join([*lines, "", f"Better in {better} of the {room} cells with room."])
 
 
 def overall(cells: list[Cell], agent: str) -> Estimate:
