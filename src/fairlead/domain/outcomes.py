@@ -30,6 +30,7 @@ class Reason(IntFlag):
     UNREACHABLE = 16  # link or node down
     NOT_ALLOWED = 32  # region or certificate
     DECLINED = 64  # the policy itself rejected, though something was feasible
+    QUEUED = 128  # a task that the cluster does not see yet: its pending set is full
 
 
 class Fallback(StrEnum):
@@ -44,7 +45,7 @@ class Fallback(StrEnum):
     SLOW = "slow"  # it took longer than its time budget
 
 
-#: Words for reports, in the order of the bits.
+#: Words for reports of requests, in the order of the bits.
 REASON_NAMES = {
     Reason.NO_CAPACITY: "no-capacity",
     Reason.NO_MEMORY: "no-memory",

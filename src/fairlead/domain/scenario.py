@@ -77,10 +77,11 @@ class Scenario:
 
     def assumptions(self) -> list[tuple[str, str]]:
         """Every assumption as (path, words), for `fairlead show` and for result files."""
-        return list(_assumptions(self, ""))
+        return list(assumptions_of(self))
 
 
-def _assumptions(thing: Any, path: str) -> Iterator[tuple[str, str]]:
+def assumptions_of(thing: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every assumption in a noun and the nouns that it has, as (path, words)."""
     if isinstance(thing, Sourced) and (words := thing.assumptions()):
         yield path, words
     if is_dataclass(thing):
@@ -92,7 +93,7 @@ def _assumptions(thing: Any, path: str) -> Iterator[tuple[str, str]]:
     else:
         return
     for key, child in children:
-        yield from _assumptions(child, f"{path}.{key}" if path else str(key))
+        yield from assumptions_of(child, f"{path}.{key}" if path else str(key))
 
 
 Problem = tuple[tuple[str | int, ...], str]

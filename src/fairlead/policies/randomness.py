@@ -23,6 +23,10 @@ WORK: Final = 6  # processing time of a request
 QUALITY: Final = 7  # how hard a request is
 NETWORK: Final = 8  # delay of a request on a link; k names the leg of its journey
 POLICY: Final = 9  # the policy's own draw
+TASK_GAP: Final = 10  # time between a task and the one before
+TASK_TYPE: Final = 11
+TASK_REACH: Final = 12  # which clusters a task reaches; k counts the draws
+TASK_NOISE: Final = 13  # what a step's progress is off by; k is how many steps the task has run
 
 # Legs of a request's journey: the k of its NETWORK draws. A leg is travelled once, so the draw needs no node.
 UP: Final = 0

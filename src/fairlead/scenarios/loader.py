@@ -1,5 +1,6 @@
 """Loads scenarios: YAML files, merged with what they extend and with overrides, validated into the frozen nouns.
 
+There are two kinds, of serving and of tasks (`world: tasks`), which differ in what they are made of.
 Everything wrong with a file becomes one UserError line: file, line, field, what it is and what would be right.
 """
 
@@ -7,18 +8,20 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import json
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from fairlead.domain.errors import UserError, nearest
-from fairlead.domain.scenario import Scenario, check
+from fairlead.domain.scenario import Problem, Scenario, check
+from fairlead.domain.tasks import TaskScenario, check_tasks
+from fairlead.scenarios.curves import read_curves
 from fairlead.scenarios.traces import read_trace
 from fairlead.scenarios.yaml_lines import DataPath, Lines, Loader, merge, read_yaml
 
@@ -35,38 +38,112 @@ _UNITS = {
     "_per_min": "arrivals a minute",
     "_tops": "tera-operations a second",
 }
-_SHORT = {"rate": "workload.rate_per_min"}
+
+
+@dataclasses.dataclass(frozen=True)
+class _World:
+    """What the files of one kind of world are made of."""
+
+    noun: type
+    check: Callable[[Any], Iterator[Problem]]
+    read_files: Callable[
+        [Any], Iterator[tuple[DataPath, Callable[[], object]]]
+    ]  # what the scenario names: (path, read)
+    named: tuple[DataPath, ...]  # maps whose keys are the names of the nouns in them; `*` is any key
+    short: Mapping[str, str]  # fields with a short name for `--set`
+
+
+def _arrival_files(s: Scenario) -> Iterator[tuple[DataPath, Callable[[], object]]]:
+    for source in s.workload.sources.values():
+        if file := source.arrivals.file:
+            path = ("workload", "sources", source.name, "arrivals", "file")
+            yield path, lambda file=file: read_trace(file, s.workload.duration_s, s.workload.sites)  # type: ignore[misc]
+
+
+def _curve_files(s: TaskScenario) -> Iterator[tuple[DataPath, Callable[[], object]]]:
+    for kind in s.types.values():
+        if kind.speed.file:
+            yield ("types", kind.name, "speed", "file"), lambda kind=kind: read_curves(s, kind)  # type: ignore[misc]
+
+
+_WORLDS = {
+    "serving": _World(
+        Scenario,
+        check,
+        _arrival_files,
+        (("devices",), ("nodes",), ("models",), ("models", "*", "variants"), ("workload", "sources")),
+        {"rate": "workload.rate_per_min"},
+    ),
+    "tasks": _World(
+        TaskScenario,
+        check_tasks,
+        _curve_files,
+        (("resources",), ("clusters",), ("types",)),
+        {"rate": "workload.rate_per_step", "speed": "types.sensitive.speed.form"},
+    ),
+}
+#: Where files are named, which is relative to the scenario's own.
+_FILES: tuple[DataPath, ...] = (("workload", "sources", "*", "arrivals", "file"), ("types", "*", "speed", "file"))
 
 
 def available() -> dict[str, Path]:
-    """The scenarios that ship, by name."""
+    """The scenarios of serving that ship, by name."""
     return {p.stem: p for p in sorted(_FOLDER.glob("*.yaml")) if not p.stem.startswith("_")}
 
 
+def available_tasks() -> dict[str, Path]:
+    """The scenarios of tasks that ship, by name."""
+    return {p.stem: p for p in sorted(_FOLDER.glob("tasks/*.yaml")) if not p.stem.startswith("_")}
+
+
 def load(name: str, overrides: Sequence[str] = ()) -> Scenario:
-    """The scenario of that name, or of that file, with `key=value` overrides applied."""
-    data, lines = _read(_find(name), ())
-    for override in overrides:
-        _override(data, lines, override)
-    scenario = _validate(_with_names(data, lines), lines)
-    for path, problem in check(scenario):  # the first of them
-        raise UserError(f"{_where(lines, path)}: {_dotted(path)}: {problem}")
-    for source in scenario.workload.sources.values():
-        if source.arrivals.file:
-            try:
-                read_trace(source.arrivals.file, scenario.workload.duration_s, scenario.workload.sites)
-            except UserError as error:
-                where = _where(lines, ("workload", "sources", source.name, "arrivals", "file"))
-                raise UserError(f"{error} (named in {where})") from None
+    """The scenario of that name, or of that file, with `key=value` overrides applied. One of serving."""
+    scenario = load_any(name, overrides)
+    if not isinstance(scenario, Scenario):
+        raise UserError(f"{name}: it is a world of tasks, where there are no requests; expected one of serving")
     return scenario
 
 
+def load_tasks(name: str, overrides: Sequence[str] = ()) -> TaskScenario:
+    """The same of tasks."""
+    scenario = load_any(name, overrides)
+    if not isinstance(scenario, TaskScenario):
+        raise UserError(f"{name}: it is a world of requests; expected one of tasks (world: tasks)")
+    return scenario
+
+
+def load_any(name: str, overrides: Sequence[str] = ()) -> Scenario | TaskScenario:
+    """The same of either world."""
+    data, lines = _read(_find(name), ())
+    world = _world(data, lines)
+    for override in overrides:
+        _override(world, data, lines, override)
+    scenario: Scenario | TaskScenario = _validate(world, _with_names(world, data, lines), lines)
+    for path, problem in world.check(scenario):  # the first of them
+        raise UserError(f"{_where(lines, path)}: {_dotted(path)}: {problem}")
+    for path, read in world.read_files(scenario):
+        try:
+            read()
+        except UserError as error:
+            raise UserError(f"{error} (named in {_where(lines, path)})") from None
+    return scenario
+
+
+def _world(data: dict[str, Any], lines: Lines) -> _World:
+    name = data.get("world", "serving")
+    if not isinstance(name, str) or name not in _WORLDS:
+        raise UserError(f"{_where(lines, ('world',))}: world: expected {' or '.join(_WORLDS)}, got {name!r}")
+    if name == "serving":
+        data.pop("world", None)
+    return _WORLDS[name]
+
+
 def _find(name: str) -> Path:
-    if name in available():
-        return available()[name]
+    if name in (known := available() | available_tasks()):
+        return known[name]
     if name.endswith((".yaml", ".yml")):
         return Path(name)
-    raise UserError(f"unknown scenario {name!r}{nearest(name, available())}; a file of your own ends in .yaml or .yml")
+    raise UserError(f"unknown scenario {name!r}{nearest(name, known)}; a file of your own ends in .yaml or .yml")
 
 
 def _read(path: Path, seen: tuple[Path, ...]) -> tuple[dict[str, Any], Lines]:
@@ -76,10 +153,10 @@ def _read(path: Path, seen: tuple[Path, ...]) -> tuple[dict[str, Any], Lines]:
     data, lines = read_yaml(path)
     if not isinstance(data, dict):
         raise UserError(f"{path}: a scenario is a map of sections (devices, nodes, links, models, workload, rules)")
-    for source in ((data.get("workload") or {}).get("sources") or {}).values() if _is_map(data, "workload") else ():
-        arrivals = source.get("arrivals") if isinstance(source, dict) else None
-        if isinstance(arrivals, dict) and isinstance(arrivals.get("file"), str):
-            arrivals["file"] = str(path.parent / arrivals["file"])
+    for *parents, last in (found for pattern in _FILES for found in _matching(data, pattern)):
+        place = _at(data, parents)
+        if isinstance(place, dict) and isinstance(place[last], str):
+            place[last] = str(path.parent / place[last])
     bases = data.pop("extends", [])
     bases = [bases] if isinstance(bases, str) else bases
     if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
@@ -87,28 +164,24 @@ def _read(path: Path, seen: tuple[Path, ...]) -> tuple[dict[str, Any], Lines]:
     for base in reversed(bases):
         beside = path.parent / f"{base}.yaml"
         mine = beside.exists() and beside.resolve() != path.resolve()
-        if not mine and base not in available():
-            raise UserError(f"{lines[('extends',)]}: extends: unknown scenario {base!r}{nearest(base, available())}")
-        base_data, base_lines = _read(beside if mine else available()[base], (*seen, path.resolve()))
+        if not mine and base not in (known := available() | available_tasks()):
+            raise UserError(f"{lines[('extends',)]}: extends: unknown scenario {base!r}{nearest(base, known)}")
+        base_data, base_lines = _read(beside if mine else known[base], (*seen, path.resolve()))
         data, lines = merge(base_data, base_lines, data, lines)
     if not seen:
         data["name"] = path.stem
     return data, lines
 
 
-def _is_map(data: Any, key: str) -> bool:
-    return isinstance(data.get(key), dict) and isinstance(data[key].get("sources", {}), dict)
-
-
 # ---- overrides
 
 
-def _override(data: dict[str, Any], lines: Lines, override: str) -> None:
+def _override(world: _World, data: dict[str, Any], lines: Lines, override: str) -> None:
     """Apply one `key=value`. A key without dots is a field of the workload or the rules."""
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise UserError(f"--set {override}: expected key=value, for example --set rate=80")
-    path = _key_path(key)
+    path = _key_path(world, key)
     found = list(_matching(data, path)) if "*" in path else [path]
     if not found:
         raise UserError(f"--set {override}: nothing has such a field")
@@ -125,6 +198,13 @@ def _matching(place: Any, path: DataPath) -> Iterator[DataPath]:
     for key, inner in here.items():
         if path[0] in ("*", str(key)):
             yield from ((str(key), *rest) for rest in _matching(inner, path[1:]))
+
+
+def _at(place: Any, path: Sequence[str | int]) -> Any:
+    """What is there along a path that is known to be there."""
+    for part in path:
+        place = place[int(part) if isinstance(place, list) else part]
+    return place
 
 
 def _set(data: dict[str, Any], lines: Lines, path: DataPath, text: str, override: str) -> None:
@@ -147,16 +227,16 @@ def _set(data: dict[str, Any], lines: Lines, path: DataPath, text: str, override
     lines[real] = f"--set {override}"
 
 
-def _key_path(key: str) -> tuple[str | int, ...]:
-    if "." in (full := _SHORT.get(key, key)):
+def _key_path(world: _World, key: str) -> tuple[str | int, ...]:
+    if "." in (full := world.short.get(key, key)):
         return tuple(full.split("."))
-    hints = {name: typing.get_type_hints(Scenario)[name] for name in ("workload", "rules")}
+    hints = {name: typing.get_type_hints(world.noun)[name] for name in ("workload", "rules")}
     for section, kind in hints.items():
         if full in {f.name for f in dataclasses.fields(kind)}:
             return (section, full)
     known = [f.name for kind in hints.values() for f in dataclasses.fields(kind)]
     raise UserError(
-        f"--set {key}: unknown field{nearest(key, [*known, *_SHORT])}; others are written section.name.field"
+        f"--set {key}: unknown field{nearest(key, [*known, *world.short])}; others are written section.name.field"
     )
 
 
@@ -175,49 +255,41 @@ def _step(place: Any, part: str | int, override: str, path: DataPath) -> Any:
 # ---- validation
 
 
-def _with_names(data: dict[str, Any], lines: Lines) -> dict[str, Any]:
+def _with_names(world: _World, data: dict[str, Any], lines: Lines) -> dict[str, Any]:
     """Names move from keys into the nouns; `from` becomes `from_`, which Python allows."""
     data = copy.deepcopy(data)
-
-    def name(section: Any, *path: str) -> None:
-        for key, value in section.items() if isinstance(section, dict) else ():
+    for pattern in world.named:
+        for *path, key in list(_matching(data, (*pattern, "*"))):
+            value = _at(data, (*path, key))
             if isinstance(value, dict) and "name" in value:
                 where = _where(lines, (*path, key, "name"))
                 raise UserError(f"{where}: {_dotted((*path, key, 'name'))}: its name is its key, {key!r}")
             if isinstance(value, dict):
                 value["name"] = key
-
-    for key in ("devices", "nodes", "models"):
-        name(data.get(key), key)
-    for key, model in data["models"].items() if isinstance(data.get("models"), dict) else ():
-        name(model.get("variants") if isinstance(model, dict) else None, "models", key, "variants")
-    name(data["workload"].get("sources") if isinstance(data.get("workload"), dict) else None, "workload", "sources")
-    for key in ("links", "link_changes"):
-        for item in data[key] if isinstance(data.get(key), list) else ():
+    for section in ("links", "link_changes"):
+        for item in data[section] if isinstance(data.get(section), list) else ():
             if isinstance(item, dict) and "from" in item:
                 item["from_"] = item.pop("from")
     return data
 
 
-@cache
-def _validator() -> Any:
+@functools.cache
+def _validator(noun: type) -> Any:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(Scenario)
+    return TypeAdapter(noun)
 
 
-def _validate(data: dict[str, Any], lines: Lines) -> Scenario:
+def _validate(world: _World, data: dict[str, Any], lines: Lines) -> Any:
     from pydantic import ValidationError
 
     try:
-        text = json.dumps(data, default=str)
-        scenario: Scenario = _validator().validate_json(text, strict=True)
+        return _validator(world.noun).validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
-        raise UserError(_explain(error.errors(include_url=False), data, lines)) from None
-    return scenario
+        raise UserError(_explain(world, error.errors(include_url=False), data, lines)) from None
 
 
-def _explain(errors: list[Any], data: Any, lines: Lines) -> str:
+def _explain(world: _World, errors: list[Any], data: Any, lines: Lines) -> str:
     """One line for one of the things that are wrong: the one that points deepest, missing fields last."""
 
     def rank(e: Any) -> tuple[bool, int, bool]:
@@ -232,7 +304,7 @@ def _explain(errors: list[Any], data: Any, lines: Lines) -> str:
     more = len({_real_path(data, e["loc"])[0] for e in errors}) - 1
     shown = tuple("from" if p == "from_" else p for p in path)
     tail = f" (and {more} more)" if more else ""
-    return f"{_where(lines, shown)}: {_dotted(shown)}: {_message(error, same, path, value)}{tail}"
+    return f"{_where(lines, shown)}: {_dotted(shown)}: {_message(world, error, same, path, value)}{tail}"
 
 
 def _real_path(data: Any, location: Sequence[str | int]) -> tuple[DataPath, Any]:
@@ -249,10 +321,10 @@ def _real_path(data: Any, location: Sequence[str | int]) -> tuple[DataPath, Any]
     return tuple(path), data
 
 
-def _message(error: Any, same: list[Any], path: DataPath, value: Any) -> str:
+def _message(world: _World, error: Any, same: list[Any], path: DataPath, value: Any) -> str:
     kind, field = error["type"], str(path[-1]) if path else ""
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        return f"unknown field{nearest(field, _fields_at(path[:-1]))}"
+        return f"unknown field{nearest(field, _fields_at(world, path[:-1]))}"
     if kind == "missing":
         return f"the field {str(error['loc'][-1]).rstrip('_')!r} is missing"
     if kind == "value_error":
@@ -266,9 +338,9 @@ def _message(error: Any, same: list[Any], path: DataPath, value: Any) -> str:
     return f"{error['msg'][0].lower()}{error['msg'][1:]}, got {value!r}"
 
 
-def _fields_at(path: DataPath) -> list[str]:
+def _fields_at(world: _World, path: DataPath) -> list[str]:
     """The fields that the schema knows at a path."""
-    kinds: list[Any] = [Scenario]
+    kinds: list[Any] = [world.noun]
     for part in path:
         kinds = [k for kind in kinds for k in _children(kind, part)]
     return [f.name.rstrip("_") for kind in kinds if dataclasses.is_dataclass(kind) for f in dataclasses.fields(kind)]

@@ -1,0 +1,288 @@
+"""A scenario of tasks: clusters with amounts of resources, types of tasks, how they arrive, and the rules of the world.
+
+Built by `fairlead.scenarios.loader` from YAML that says `world: tasks`; made into arrays by `fairlead.sim.tasks.plan`.
+Time goes in steps, the scheduling intervals; amounts of resources are whole units.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from fairlead.domain.errors import nearest
+from fairlead.domain.provenance import STRICT, Sourced, not_negative, positive, share
+from fairlead.domain.scenario import Problem, assumptions_of
+
+MOST_CLUSTERS = 64  # a task's reachable clusters are the bits of one word
+_MOST_TASKS = 1_000_000
+_MOST_ALLOCATIONS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """One type of resource, such as CPU cores."""
+
+    __pydantic_config__ = STRICT
+
+    name: str
+    elastic: bool = True  # a task may get more than its minimum; else exactly that, as with memory
+    most_per_task: int | None = None  # of an elastic one, a task gets at most so much; none: all that a cluster has
+
+    def __post_init__(self) -> None:
+        if self.most_per_task is not None:
+            positive(most_per_task=self.most_per_task)
+            if not self.elastic:
+                raise ValueError("most_per_task is for elastic resources: of others a task gets its minimum")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskCluster(Sourced):
+    """An edge cluster: what it has to give."""
+
+    name: str
+    amounts: Mapping[str, int]  # of each resource
+    region: str = ""  # asked for by a type's `regions`
+    certificates: tuple[str, ...] = ()  # asked for by a type's `certificates`
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        not_negative(**{f"amounts.{name}": amount for name, amount in self.amounts.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed(Sourced):
+    """How much progress a step brings, by what a task has been given and by how far it is. Schedulers don't know it.
+
+    `constant`: 1 / steps. `paper`: tanh(amount / scale), TapFinger's words. `released`: the same times
+    sqrt(1.2 - progress), as its authors' program has it. `trace`: measured curves, a file of type, amounts, time_s and
+    progress.
+    """
+
+    form: Literal["constant", "paper", "released", "trace"]
+    steps: float | None = None  # of `constant`
+    resource: str | None = None  # of `paper` and `released`: the one that counts
+    scale: float = 16.0
+    file: str | None = None  # of `trace`
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(scale=self.scale)
+        needed = {"constant": "steps", "paper": "resource", "released": "resource", "trace": "file"}[self.form]
+        if getattr(self, needed) is None:
+            raise ValueError(f"{needed} is missing: a speed of the form {self.form!r} needs it")
+        if self.steps is not None:
+            positive(steps=self.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskType(Sourced):
+    """Tasks that behave alike: what they need and how fast they are."""
+
+    name: str
+    share: float  # of all tasks
+    minimum: Mapping[str, int]  # of each resource; below it there is no progress
+    speed: Speed
+    regions: tuple[str, ...] = ()  # where it may run; empty: anywhere
+    certificates: tuple[str, ...] = ()  # what a cluster must have
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        share(share=self.share)
+        not_negative(**{f"minimum.{name}": amount for name, amount in self.minimum.items()})
+
+    def allowed(self, cluster: TaskCluster) -> bool:
+        """Whether region and certificates let it run there."""
+        in_region = not self.regions or cluster.region in self.regions
+        return in_region and set(self.certificates) <= set(cluster.certificates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach(Sourced):
+    """Which clusters a task's device can reach.
+
+    `subset`: so many as a number drawn from 1 to all, at random. `links`: those whose link, drawn for each task and
+    cluster, has the bandwidth and the latency that offloading needs; where none has, the one of most bandwidth.
+    """
+
+    draw: Literal["subset", "links"]
+    bandwidth_mbps: tuple[float, float] = (0.0, 10.0)  # drawn evenly between these
+    least_bandwidth_mbps: float = 5.0
+    latency_ms: tuple[float, float] = (0.0, 0.0)  # drawn evenly between these
+    most_latency_ms: float = 100.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("bandwidth_mbps", "latency_ms"):
+            low, high = getattr(self, name)
+            not_negative(**{name: low})
+            if not low <= high < math.inf:
+                raise ValueError(f"{name} must be two numbers, the lower first, got {low:g} and {high:g}")
+        not_negative(least_bandwidth_mbps=self.least_bandwidth_mbps, most_latency_ms=self.most_latency_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskWorkload(Sourced):
+    """How many tasks arrive, and how fast: a Poisson number of them in each step."""
+
+    tasks: int
+    rate_per_step: float
+    reach: Reach
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(tasks=self.tasks, rate_per_step=self.rate_per_step)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRules(Sourced):
+    """How the world steps."""
+
+    mode: Literal["multi", "single"] = "multi"  # place until nobody wants to, or one task per cluster and step
+    pending: int = 10  # of the tasks that wait for it, a cluster sees so many, the earliest
+    progress_noise: float = 0.0  # a step's progress is off by half of this at most, evenly drawn; never below 0
+    switching: float = 0.5  # of a step's progress is left after a task's amounts have changed
+    interval_s: float = 10.0  # how long a step is
+    most_steps: int = 5000  # an episode that is not over by then is cut; what is not done counts as done there
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(pending=self.pending, interval_s=self.interval_s, most_steps=self.most_steps)
+        not_negative(progress_noise=self.progress_noise)
+        share(switching=self.switching)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskLinkChange(Sourced):
+    """From a step on, the links to some clusters are different for tasks that wait; what runs goes on."""
+
+    at_step: int
+    cluster: str  # a name, or a pattern such as `edge-*`
+    up: bool | None = None
+    bandwidth: float | None = None  # times what was drawn
+    latency: float | None = None  # times what was drawn
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        not_negative(at_step=self.at_step, bandwidth=self.bandwidth or 0.0, latency=self.latency or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedRule(Sourced):
+    """The parameters of the policy `tuned-rule` in this scenario, as `fairlead tune` finds them."""
+
+    by: str  # the resource by which clusters are compared
+    first: tuple[str, ...] = ()  # types that go before all others, in this order
+    wanted: Mapping[str, Mapping[str, int]]  # what tasks of a type should get of a resource; else their minimum
+    least: Mapping[str, Mapping[str, int]]  # with less they wait; else their minimum
+    packing: Literal["best", "worst"] = "best"  # onto the cluster with the least to spare, or the most
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskScenario:
+    """Everything a world of tasks is made of."""
+
+    __pydantic_config__ = STRICT
+
+    name: str
+    title: str  # one line for lists
+    world: Literal["tasks"]
+    resources: Mapping[str, Resource]  # what is given out, by name
+    clusters: Mapping[str, TaskCluster]  # who has it, by name
+    types: Mapping[str, TaskType]  # what arrives, by name
+    workload: TaskWorkload  # how it arrives
+    rules: TaskRules  # how the world steps
+    link_changes: tuple[TaskLinkChange, ...] = ()  # what the network does over time
+    tuned_rule: TunedRule | None = None  # what the policy `tuned-rule` does here
+
+    def most_per_task(self) -> dict[str, int]:
+        """Of each resource, the most that one task can be given anywhere."""
+        return {r.name: self._most(r) for r in self.resources.values()}
+
+    def _most(self, resource: Resource) -> int:
+        has = max(cluster.amounts.get(resource.name, 0) for cluster in self.clusters.values())
+        needs = max(kind.minimum.get(resource.name, 0) for kind in self.types.values())
+        if not resource.elastic:
+            return needs
+        return has if resource.most_per_task is None else min(has, max(needs, resource.most_per_task))
+
+    def assumptions(self) -> list[tuple[str, str]]:
+        """Every assumption as (path, words), for `fairlead show` and for result files."""
+        return list(assumptions_of(self))
+
+
+def check_tasks(s: TaskScenario) -> Iterator[Problem]:
+    """What is wrong across the nouns, as (path into the file, one line). Nothing when the scenario is sound."""
+    found = [*_sizes(s), *_names(s), *_rule_names(s)]
+    yield from found or _fits(s)
+
+
+def _sizes(s: TaskScenario) -> Iterator[Problem]:
+    for name in ("resources", "clusters", "types"):
+        if not getattr(s, name):
+            yield (name,), "at least one is needed"
+    if len(s.clusters) > MOST_CLUSTERS:
+        yield ("clusters",), f"{len(s.clusters)} of them: at most {MOST_CLUSTERS} are possible"
+    if s.workload.tasks > _MOST_TASKS:
+        yield ("workload", "tasks"), f"at most {_MOST_TASKS:,} are possible"
+    shares = sum(kind.share for kind in s.types.values())
+    if s.types and abs(shares - 1) > 1e-9:
+        yield ("types",), f"their shares add up to {shares:g}, not to 1"
+
+
+def _names(s: TaskScenario) -> Iterator[Problem]:
+    for cluster in s.clusters.values():
+        for name in cluster.amounts:
+            if name not in s.resources:
+                yield ("clusters", cluster.name, "amounts", name), f"unknown resource{nearest(name, s.resources)}"
+    for kind in s.types.values():
+        for name in kind.minimum:
+            if name not in s.resources:
+                yield ("types", kind.name, "minimum", name), f"unknown resource{nearest(name, s.resources)}"
+        if not any(kind.minimum.values()):
+            yield ("types", kind.name, "minimum"), "a task needs some of at least one resource"
+        counts = kind.speed.resource
+        if counts is not None and counts not in s.resources:
+            yield (
+                ("types", kind.name, "speed", "resource"),
+                f"unknown resource {counts!r}{nearest(counts, s.resources)}",
+            )
+
+
+def _rule_names(s: TaskScenario) -> Iterator[Problem]:
+    rule = s.tuned_rule
+    if rule is None:
+        return
+    if rule.by not in s.resources:
+        yield ("tuned_rule", "by"), f"unknown resource {rule.by!r}{nearest(rule.by, s.resources)}"
+    for kind in rule.first:
+        if kind not in s.types:
+            yield ("tuned_rule", "first"), f"unknown type {kind!r}{nearest(kind, s.types)}"
+    for field in ("wanted", "least"):
+        for kind, amounts in getattr(rule, field).items():
+            if kind not in s.types:
+                yield ("tuned_rule", field, kind), f"unknown type{nearest(kind, s.types)}"
+            for name in amounts:
+                if name not in s.resources:
+                    yield ("tuned_rule", field, kind, name), f"unknown resource{nearest(name, s.resources)}"
+
+
+def _fits(s: TaskScenario) -> Iterator[Problem]:
+    for i, change in enumerate(s.link_changes):
+        if not any(fnmatchcase(name, change.cluster) for name in s.clusters):
+            words = f"no cluster is called {change.cluster!r}{nearest(change.cluster, s.clusters)}"
+            yield ("link_changes", i, "cluster"), words
+    allocations = math.prod(most + 1 for name, most in s.most_per_task().items() if s.resources[name].elastic)
+    if allocations > _MOST_ALLOCATIONS:
+        yield ("resources",), f"{allocations:,} ways to serve a task: give elastic resources a most_per_task"
+    for kind in s.types.values():
+        allowed = [cluster for cluster in s.clusters.values() if kind.allowed(cluster)]
+        if not allowed:
+            yield ("types", kind.name), "can run nowhere: no cluster has its region and certificates"
+        for cluster in allowed:
+            for name, needs in kind.minimum.items():
+                if (has := cluster.amounts.get(name, 0)) < needs:
+                    where = ("clusters", cluster.name, "amounts")
+                    yield where, f"{has} {name} are less than the {needs} that a task of type {kind.name!r} needs"

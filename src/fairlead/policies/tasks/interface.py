@@ -1,0 +1,111 @@
+"""The interface of task policies, and the registry that finds them.
+
+    decide(snapshot, parameters, u, out) -> int
+
+`snapshot` is a Snapshot, `parameters` what the policy has made of the facts of a scenario (float64, any length), `u` a
+uniform number of this decision, `out` the Placements to write to; it returns how many it wrote. In multi-task mode it
+is asked again until it places nothing, then time goes on; in single-task mode time goes on after each answer, and a
+cluster starts one task at most. `compiled` ones are Numba code of exactly this signature, `python` ones anything.
+
+A decision is a pure function of these arguments. What a policy knows beyond what can be seen, and whether it interferes
+with tasks that run, is declared, and it is shown no more than that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+
+from fairlead.domain.errors import UserError, nearest
+from fairlead.domain.task_records import KNOWLEDGE
+from fairlead.domain.tasks import TaskScenario
+
+Knowledge = Literal["progress", "speed", "future"]
+
+
+@dataclass(frozen=True)
+class TaskPolicy:
+    """A named way to place tasks."""
+
+    name: str
+    function: Callable[..., int]
+    kind: Literal["compiled", "python"] = "compiled"
+    source: str = ""
+    summary: str = ""
+    knows: tuple[Knowledge, ...] = ()  # progress of tasks, speed of types, what arrives later
+    preempts: bool = False
+    resizes: bool = False
+    prepare: Callable[[TaskScenario, Any], Any] | None = None  # parameters from a scenario and its steps table (J, A)
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The function as Numba code of exactly the interface's signature."""
+        import numba
+
+        from fairlead.policies.tasks.signature import decide_signature
+
+        return numba.njit(decide_signature(), cache=True, nogil=True, error_model="numpy")(self.function)
+
+    def parameters(self, scenario: TaskScenario, steps: Any) -> Any:
+        """What it makes of a scenario, float64 (P,)."""
+        made = self.prepare(scenario, steps) if self.prepare else ()
+        return np.ascontiguousarray(made, np.float64)
+
+    @property
+    def known(self) -> int:
+        """What it knows, as bits."""
+        return sum(KNOWLEDGE[name] for name in self.knows)
+
+    @cached_property
+    def hash(self) -> str:
+        """Identifies the code that decided."""
+        module = inspect.getmodule(self.function)
+        code = inspect.getsource(module if module else self.function).encode()
+        return hashlib.sha256(code).hexdigest()[:12]
+
+
+def task_policy(
+    name: str,
+    *,
+    source: str = "",
+    kind: Literal["compiled", "python"] = "compiled",
+    knows: tuple[Knowledge, ...] = (),
+    preempts: bool = False,
+    resizes: bool = False,
+    prepare: Callable[[TaskScenario, Any], Any] | None = None,
+) -> Callable[[Callable[..., int]], TaskPolicy]:
+    """Make a function a task policy."""
+
+    def wrap(function: Callable[..., int]) -> TaskPolicy:
+        summary = (inspect.getdoc(inspect.getmodule(function)) or "").strip().split("\n")[0]
+        return TaskPolicy(name, function, kind, source, summary, knows, preempts, resizes, prepare)
+
+    return wrap
+
+
+@cache
+def task_policies() -> dict[str, TaskPolicy]:
+    """All task policies by name."""
+    import fairlead.policies.tasks as package
+
+    found: dict[str, TaskPolicy] = {}
+    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+        for value in vars(import_module(f"{package.__name__}.{module}")).values():
+            if isinstance(value, TaskPolicy):
+                found[value.name] = value
+    return found
+
+
+def find_task_policy(name: str) -> TaskPolicy:
+    """The task policy of that name; else a UserError with the nearest."""
+    if name not in task_policies():
+        raise UserError(f"unknown task policy {name!r}{nearest(name, task_policies())}")
+    return task_policies()[name]

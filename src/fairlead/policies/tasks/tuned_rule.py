@@ -1,0 +1,115 @@
+"""A fixed rule with parameters: tasks in an order, each with what its type should have, onto a cluster that fits.
+
+For each type the rule has a rank, the amounts that a task should get and the least with which it starts; below that it
+waits. Tasks go by rank, then those that reach the fewest clusters first, then by arrival. A task goes where all that it
+should get is free, onto the cluster with the least to spare ('best') or the most ('worst'); where that is nowhere, onto
+the cluster with the most, if it has the least amounts: these count as no more than a cluster has at all. On TapFinger's
+benchmark such rules beat every published baseline; `fairlead tune` finds the parameters for a scenario.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairlead.domain.errors import UserError
+from fairlead.domain.outcomes import Reason
+from fairlead.domain.task_records import START, Placements, Snapshot
+from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.jit import jit
+from fairlead.policies.tasks.interface import task_policy
+
+_BLOCKED = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED)
+_UNSEEN = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
+
+
+def parameters(scenario: TaskScenario, steps: Any) -> Any:
+    """The scenario's tuned rule as the policy takes it: how clusters are compared, then ranks, wanted and least."""
+    rule = scenario.tuned_rule
+    if rule is None:
+        raise UserError(f"{scenario.name} has no tuned_rule: `fairlead tune` finds one")
+    resources, types = list(scenario.resources), scenario.types.values()
+    ranks = [rule.first.index(t.name) if t.name in rule.first else len(rule.first) for t in types]
+    tables = [
+        [given.get(t.name, {}).get(name, t.minimum.get(name, 0)) for t in types for name in resources]
+        for given in (rule.wanted, rule.least)
+    ]
+    head = [resources.index(rule.by), rule.packing == "best", len(ranks)]
+    return np.array([*head, *ranks, *tables[0], *tables[1]], np.float64)
+
+
+@task_policy("tuned-rule", prepare=parameters)
+def tuned_rule(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
+    """All that the rule starts now; how many that are."""
+    types, (clusters, kinds) = int(parameters[2]), snapshot.free.shape
+    rank, wanted = parameters[3 : 3 + types], parameters[3 + types : 3 + types * (1 + kinds)]
+    least = parameters[3 + types * (1 + kinds) :]
+    free, taken = snapshot.free.copy(), np.zeros(clusters, np.bool_)
+    order = _order(snapshot, rank)
+    placed = 0
+    for p in order:
+        task = snapshot.pending[p]
+        first = task.type * kinds
+        n = _cluster(snapshot, p, free, taken, wanted[first : first + kinds], least[first : first + kinds], parameters)
+        if n < 0:
+            continue
+        for k in range(kinds):
+            low = snapshot.minimum[task.type, k]
+            amount = max(low, min(int(wanted[first + k]), snapshot.most[k], free[n, k])) if snapshot.elastic[k] else low
+            out.amounts[placed, k] = amount
+            free[n, k] -= amount
+        row = out.rows[placed]
+        row.task, row.cluster, row.what = task.task, n, START
+        taken[n] = snapshot.single
+        placed += 1
+    return placed
+
+
+@jit
+def _order(snapshot: Snapshot, rank: Any) -> Any:
+    """Rows of pending tasks by rank, number of clusters in reach and arrival."""
+    count = len(snapshot.pending)
+    keys, order = np.empty(count, np.int64), np.empty(count, np.int64)
+    for p in range(count):
+        task = snapshot.pending[p]
+        reach = 0
+        for n in range(snapshot.free.shape[0]):
+            reach += (snapshot.excluded[p, n] & _BLOCKED) == 0
+        key = ((int(rank[task.type]) << 40) - np.int64(task.waited)) + (reach << 20)
+        q = p
+        while q > 0 and keys[q - 1] > key:
+            keys[q], order[q] = keys[q - 1], order[q - 1]
+            q -= 1
+        keys[q], order[q] = key, p
+    return order
+
+
+@jit
+def _cluster(snapshot: Snapshot, p: int, free: Any, taken: Any, wanted: Any, least: Any, parameters: Any) -> int:
+    """Where a pending task goes; -1: it waits."""
+    by, best_fit, kind = int(parameters[0]), parameters[1] > 0, snapshot.pending[p].type
+    chosen, tight = -1, False  # tight: all that is wanted is free there
+    for n in range(snapshot.free.shape[0]):
+        if snapshot.excluded[p, n] & _UNSEEN or taken[n]:
+            continue
+        enough, whole = True, True
+        for k in range(free.shape[1]):
+            low = snapshot.minimum[kind, k]
+            if snapshot.elastic[k]:
+                low = max(low, min(int(least[k]), snapshot.capacity[n, k]))
+                whole &= free[n, k] >= max(low, int(wanted[k]))
+            enough &= free[n, k] >= low
+        if not enough:
+            continue
+        if chosen < 0:
+            better = True
+        elif best_fit and whole != tight:
+            better = whole
+        elif best_fit and whole:
+            better = free[n, by] < free[chosen, by]
+        else:
+            better = free[n, by] > free[chosen, by]
+        if better:
+            chosen, tight = n, whole
+    return chosen

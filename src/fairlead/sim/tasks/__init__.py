@@ -1,0 +1,1 @@
+"""The world of tasks: placement and elastic allocation over clusters (TapFinger)."""

@@ -1,0 +1,111 @@
+"""Runs task policies: shows a world, checks and carries out what is answered, lets time go on."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from fairlead.domain.errors import PolicyError, one_line
+from fairlead.domain.task_records import PLACEMENT, PREEMPT, RESIZE, START, Placements
+from fairlead.policies.jit import inlined, typed_kernel
+from fairlead.policies.randomness import POLICY, uniform
+from fairlead.policies.tasks.interface import TaskPolicy
+from fairlead.policies.tasks.signature import decide_signature, placements_type
+from fairlead.sim.tasks.engine import advance, over
+from fairlead.sim.tasks.handle import FINE, Handle, carry_out
+from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.snapshot import Room, fill, view
+from fairlead.sim.tasks.types import plan_type, room_type, worlds_type
+
+_MOST_ANSWERS = 10_000  # in one step: a policy that goes on resizing would never let time pass
+_WORDS = {
+    START: "start task {task} on cluster {cluster}",
+    RESIZE: "resize task {task}",
+    PREEMPT: "pre-empt task {task}",
+}
+_RESTLESS = -2
+
+_view = inlined(view)
+
+
+def run_tasks(plan: TaskPlan, worlds: TaskWorlds, b: int, policy: TaskPolicy, parameters: Any) -> None:
+    """Run world `b` to its end under a policy. What it may not do, or raises, is a PolicyError."""
+    handle = Handle(plan, worlds, b, policy.known)
+    answer = new_placements(plan, handle.room)
+    run = _run_compiled if policy.kind == "compiled" else _run_python
+    fault = run(handle, policy, parameters, answer)
+    if fault == _RESTLESS:
+        raise PolicyError(f"policy {policy.name!r} has placed {_MOST_ANSWERS} times without letting time pass")
+    if fault != FINE:
+        row = answer.rows[fault]
+        amounts = f"with {answer.amounts[fault].tolist()}" if row["what"] != PREEMPT else ""
+        words = _WORDS.get(int(row["what"]), "do {task}").format(task=row["task"], cluster=row["cluster"])
+        raise PolicyError(f"policy {policy.name!r} can't {words} {amounts}".rstrip())
+
+
+def new_placements(plan: TaskPlan, room: Room) -> Placements:
+    """Room for an answer: every task that is shown can be placed, every one that runs pre-empted and resized."""
+    rows = len(room.pending) + 2 * len(room.running)
+    return Placements(np.zeros(rows, PLACEMENT), np.zeros((rows, plan.minimum.shape[1]), np.int32))
+
+
+def _run_compiled(handle: Handle, policy: TaskPolicy, parameters: Any, answer: Placements) -> int:
+    world = handle.plan, handle.worlds, handle.b
+    try:
+        return int(_compiled_run()(*world, handle.room, handle.knows, policy.compiled, parameters, answer))
+    except Exception as error:  # compiled code raises as Python does
+        raise PolicyError(f"policy {policy.name!r} raised {one_line(error)}") from error
+
+
+def _run_python(handle: Handle, policy: TaskPolicy, parameters: Any, answer: Placements) -> int:
+    decisions = asked = 0
+    seed, single = int(handle.worlds.world[handle.b]["seed"]), bool(handle.plan.rules["single"][0])
+    while not handle.over:
+        try:
+            count = policy.function(handle.snapshot(), parameters, uniform(seed, POLICY, decisions, 0), answer)
+        except Exception as error:  # a third party's: whatever it raises fails its run alone
+            raise PolicyError(f"policy {policy.name!r} raised {one_line(error)}") from error
+        decisions, asked = decisions + 1, asked + 1
+        fault = handle.place(answer, count)
+        if fault != FINE:
+            return fault
+        if count == 0 or single:
+            handle.advance()
+            asked = 0
+        elif asked > _MOST_ANSWERS:
+            return _RESTLESS
+    return FINE
+
+
+def _run(
+    plan: TaskPlan, worlds: TaskWorlds, b: int, room: Room, knows: int, decide: Any, parameters: Any, answer: Placements
+) -> int:
+    decisions = asked = 0
+    while not over(plan, worlds, b):
+        u = uniform(worlds.world[b].seed, POLICY, decisions, 0)
+        fill(plan, worlds, b, room, knows)
+        count = decide(_view(plan, worlds, b, room), parameters, u, answer)
+        decisions += 1
+        asked += 1
+        fault = carry_out(plan, worlds, b, answer, count)
+        if fault != FINE:
+            return fault
+        if count == 0 or plan.rules[0].single:
+            advance(plan, worlds, b)
+            asked = 0
+        elif asked > _MOST_ANSWERS:
+            return _RESTLESS
+    return FINE
+
+
+@cache
+def _compiled_run() -> Any:
+    """`_run`, compiled once for all policies and scenarios."""
+    function, parameters = types.FunctionType(decide_signature()), types.Array(types.float64, 1, "C")
+    number = types.int64
+    return typed_kernel(
+        _run, plan_type(), worlds_type(), number, room_type(), number, function, parameters, placements_type()
+    )
