@@ -19,7 +19,7 @@ from fairlead.cli.tables import show
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments import identity, workers
+from fairlead.experiments import identity, serving_piece, workers
 from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.piece import Piece, PieceResult
@@ -123,7 +123,7 @@ def test_a_policy_that_fails_is_named_and_the_others_are_whole(monkeypatch: pyte
             raise PolicyError("policy 'random' failed: ValueError: boom")
         return real(plan, world, policy)
 
-    monkeypatch.setattr(host, "run", random_fails)
+    monkeypatch.setattr(serving_piece, "run", random_fails)
     result = compare(scenarios("ecsrl"), POLICIES, range(2))
     assert list(result.failures) == ["random"]
     assert "boom (scenario ecsrl, seed 0)" in result.failures["random"]

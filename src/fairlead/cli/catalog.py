@@ -9,14 +9,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fairlead.cli.task_catalog import columns_table, powers, show_task_scenario
 from fairlead.domain.hardware import Node
 from fairlead.domain.models import Deployment, Latency, Variant
 from fairlead.domain.scenario import Scenario
+from fairlead.domain.tasks import TaskScenario
 from fairlead.domain.workload import Draw
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import registry
-from fairlead.scenarios.loader import available, load
+from fairlead.scenarios.loader import available, available_tasks, load, load_any, load_tasks
+from fairlead.sim.tasks.catalog import task_policies
 
 
 class _Console(Console):
@@ -40,19 +43,27 @@ def warn_broken() -> None:
 
 def scenarios() -> int:
     """List the scenarios that ship."""
-    table = _table("scenario", "what it is", "nodes", "arrivals / min", "seconds", "dispatch")
+    table = columns_table("scenario", "what it is", "nodes", "arrivals / min", "seconds", "dispatch")
     for name in available():
         s = load(name)
         w = s.workload
         table.add_row(name, s.title, str(len(s.nodes)), f"{w.rate_per_min:g}", f"{w.duration_s:g}", s.rules.dispatch)
     console().print(table)
+    tasks = columns_table(
+        "scenario of tasks", "what it is", "clusters", "tasks", "arrivals / step", "seconds / step", "mode"
+    )
+    for name in available_tasks():
+        t = load_tasks(name)
+        rate, step = f"{t.workload.rate_per_step:g}", f"{t.rules.interval_s:g}"
+        tasks.add_row(name, t.title, str(len(t.clusters)), str(t.workload.tasks), rate, step, t.rules.mode)
+    console().print(tasks)
     return 0
 
 
 def policies() -> int:
     """List the policies, third parties' included."""
-    table = _table("policy", "what it does", "source", "kind", "package")
-    learned = _table("learned policy", "what it does", "kind", "picks from", "trained on", "fallback")
+    table = columns_table("policy", "what it does", "source", "kind", "package")
+    learned = columns_table("learned policy", "what it does", "kind", "picks from", "trained on", "fallback")
     for p in registry()[0].values():
         if isinstance(p, LearnedPolicy):
             learned.add_row(*map(escape, (p.name, p.summary, p.kind, *_learned(p), p.bundle.fallback)))
@@ -61,6 +72,10 @@ def policies() -> int:
     console().print(table)
     if learned.row_count:
         console().print(learned)
+    tasks = columns_table("task policy", "what it does", "source", "kind", "knows, may")
+    for t in task_policies().values():
+        tasks.add_row(*map(escape, (t.name, t.summary, t.source, t.kind, powers(t))))
+    console().print(tasks)
     warn_broken()
     return 0
 
@@ -76,8 +91,20 @@ def _learned(policy: LearnedPolicy) -> tuple[str, str]:
 
 def show(name: str, overrides: list[str]) -> int:
     """Show a scenario and its assumptions."""
-    s = load(name, overrides)
+    s = load_any(name, overrides)
     out = console()
+    if isinstance(s, TaskScenario):
+        show_task_scenario(out, s)
+    else:
+        _show_serving(out, s)
+    assumed = s.assumptions()
+    out.print(f"[bold]{len(assumed)} assumptions[/bold] (numbers that nothing public gives)")
+    for path, words in assumed:
+        out.print(f"  {escape(path)}: {escape(words)}", soft_wrap=True)
+    return 0
+
+
+def _show_serving(out: Console, s: Scenario) -> None:
     out.print(f"[bold]{escape(s.name)}[/bold]: {escape(s.title)}\n")
     w, rules = s.workload, s.rules
     drawn = any(x.arrivals.process != "trace" for x in w.sources.values())
@@ -91,22 +118,10 @@ def show(name: str, overrides: list[str]) -> int:
         f"second inference {f'from the {rules.offload_from}' if rules.second_inference else 'off'}; "
         f"window {rules.window_ms:g} ms\n"
     )
-    assumed = s.assumptions()
-    out.print(f"[bold]{len(assumed)} assumptions[/bold] (numbers that nothing public gives)")
-    for path, words in assumed:
-        out.print(f"  {escape(path)}: {escape(words)}", soft_wrap=True)
-    return 0
-
-
-def _table(*columns: str) -> Table:
-    table = Table(header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
 
 
 def _devices(s: Scenario) -> Table:
-    table = _table("device", "TOPS", "MB", "W idle-busy", "price / h busy", "degradation when shared")
+    table = columns_table("device", "TOPS", "MB", "W idle-busy", "price / h busy", "degradation when shared")
     for d in s.devices.values():
         power = f"{d.power_idle_w:g}-{d.power_busy_w:g}"
         how = d.degradation
@@ -123,7 +138,7 @@ def _deployed(d: Deployment, v: Variant, node: Node) -> str:
 
 
 def _nodes(s: Scenario) -> Table:
-    table = _table("node", "devices", "serving", "cluster", "region", "variants (share, servers)")
+    table = columns_table("node", "devices", "serving", "cluster", "region", "variants (share, servers)")
     placements = s.placements()
     for node in s.nodes.values():
         here = ", ".join(_deployed(d, v, n) for d, v, n in placements if n is node)
@@ -133,7 +148,7 @@ def _nodes(s: Scenario) -> Table:
 
 
 def _variants(s: Scenario) -> Table:
-    table = _table("model", "variant", "accuracy", "MB (per request)", "alone on a device, ms")
+    table = columns_table("model", "variant", "accuracy", "MB (per request)", "alone on a device, ms")
     for name, (model, v) in s.variants().items():
         deviation = f" sd {v.accuracy_sd:g}" if v.accuracy_sd else ""
         times = ", ".join(f"{device} {_latency(t)}" for device, t in v.latency.items())
@@ -149,7 +164,7 @@ def _latency(t: Latency) -> str:
 
 def _sources(s: Scenario) -> Table:
     columns = "source,model,tenant,SLA,share,arrivals,length s,rate qps,deadline ms,accuracy >=,kB,work"
-    table = _table(*columns.split(","))
+    table = columns_table(*columns.split(","))
     for source in s.workload.sources.values():
         process = " ".join([source.arrivals.process, *(f"x{p.rate:g} from {p.at_s:g} s" for p in source.phases)])
         table.add_row(
@@ -161,7 +176,7 @@ def _sources(s: Scenario) -> Table:
 
 
 def _links(s: Scenario) -> Table:
-    table = _table("at s", "from", "to", "delay ms", "sd ms", "Mbit/s", "up")
+    table = columns_table("at s", "from", "to", "delay ms", "sd ms", "Mbit/s", "up")
     for link in s.links:
         rate = "" if link.bandwidth_mbps is None else f"{link.bandwidth_mbps:g}"
         table.add_row("0", link.from_, link.to, f"{link.delay_ms:g}", f"{link.delay_sd_ms:g}", rate, "yes")

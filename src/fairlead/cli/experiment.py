@@ -19,18 +19,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fairlead.cli.catalog import console, warn_broken
 from fairlead.domain.errors import UserError
-from fairlead.domain.scenario import Scenario
 from fairlead.experiments.compare import Comparison, compare
+from fairlead.experiments.kinds import Kind, kind_of
+from fairlead.experiments.piece import AnyScenario
 from fairlead.experiments.ray_workers import on_ray
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.workers import Workers, local
 from fairlead.measure.files import check_different, check_folder, check_writable, write_whole
-from fairlead.measure.report.saved import write_any_plots, write_any_report
+from fairlead.measure.report.saved import NO_TASKS, write_any_plots, write_any_report
 from fairlead.measure.report.static import converter
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundled import LearnedPolicy
-from fairlead.policies.interface import find, rules
 from fairlead.policies.jit import compiled_before
 
 MOST_SEED = 2**31 - 1  # from there on, agents are trained and validated
@@ -70,14 +70,17 @@ def check_outputs(args: argparse.Namespace) -> None:
 
 def answer(
     args: argparse.Namespace,
-    scenarios: Mapping[str, Scenario],
+    scenarios: Mapping[str, AnyScenario],
     show: Callable[[Console, Comparison], None],
     checkpoint: Path | None,
     sweep: Sweep | None = None,
 ) -> int:
     """Run it, show it, write it; the exit code."""
     check_different({"--json": args.json, "--report": args.report, "--checkpoint": checkpoint})
-    policies = _policies(args.policies)
+    kind = kind_of(next(iter(scenarios.values())))
+    if kind.name == "tasks" and (args.report or args.plots):
+        raise UserError(NO_TASKS)
+    policies = _policies(kind, args.policies)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress() as bar:
         progress = ProgressTeller(bar, args, checkpoint)
@@ -118,16 +121,16 @@ def _jobs(pieces: int) -> int:
     return max(1, min(cores, pieces // 8))
 
 
-def _policies(text: str | None) -> list[str]:
+def _policies(kind: Kind, text: str | None) -> list[str]:
     if text is None:
         warn_broken()
-        return list(rules())
+        return list(kind.rules())
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise UserError("--policies: names are missing (see `fairlead policies`)")
     if "rules" in names:
         warn_broken()
-    found = (rules() if name == "rules" else [find(name, also=["rules"]).name] for name in names)
+    found = (kind.rules() if name == "rules" else [kind.find(name, also=["rules"]).name] for name in names)
     return list(dict.fromkeys(policy for policies in found for policy in policies))
 
 
@@ -168,7 +171,7 @@ class ProgressTeller:
 def _fallback_line(result: Comparison, name: str) -> str:
     """When a learned policy did not decide everything itself: how often its rule did, and why."""
     decisions, counts = result.fallbacks(name)
-    policy = find(name)
+    policy = result.kind.find(name)
     if not counts or not isinstance(policy, LearnedPolicy):
         return ""
     fault = policy.bundle.model

@@ -11,7 +11,15 @@ import sys
 from typing import NoReturn
 
 from fairlead import __version__
-from fairlead.cli.options import add_catalog, add_compare, add_degradation, add_explain, add_report, add_sweep
+from fairlead.cli.options import (
+    add_catalog,
+    add_compare,
+    add_degradation,
+    add_explain,
+    add_report,
+    add_sweep,
+    add_tune,
+)
 from fairlead.cli.train_options import add_train
 from fairlead.domain.errors import UserError, nearest
 
@@ -23,6 +31,7 @@ examples:
   fairlead compare full-edge --set rate=100 --policies closest,load-balancing --json out.json
   fairlead sweep full-edge --param rate --values 20:120:20
   fairlead report out.json --plots plots           a page with plots, and the plots as PNG and SVG
+  fairlead compare tapfinger-3 --seeds 50          the same for tasks on clusters (training jobs and the like)
   fairlead degradation ecsrl                       how workloads slow each other down on its devices
   fairlead train aset --scenario full-edge --out runs/mine        an agent that picks the rule of each window
   fairlead explain ecsrl --policy ecsrl --at 30    why a learned policy decided as it did
@@ -46,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"fairlead {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for add in (add_compare, add_sweep, add_report, add_degradation, add_train, add_explain, add_catalog):
+    for add in (add_compare, add_sweep, add_report, add_degradation, add_tune, add_train, add_explain, add_catalog):
         add(commands)
     return parser
 
@@ -73,6 +82,12 @@ def _degradation(args: argparse.Namespace) -> int:
     from fairlead.cli.degradation import run_degradation
 
     return run_degradation(args)
+
+
+def _tune(args: argparse.Namespace) -> int:
+    from fairlead.cli.tune import run_tune
+
+    return run_tune(args)
 
 
 def _train(args: argparse.Namespace) -> int:
@@ -105,8 +120,9 @@ def _show(args: argparse.Namespace) -> int:
     return catalog.show(args.scenario, args.overrides)
 
 
-_RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "train": _train,
-        "explain": _explain, "scenarios": _scenarios, "policies": _policies, "show": _show}  # fmt: skip
+_RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "tune": _tune,
+        "train": _train, "explain": _explain, "scenarios": _scenarios, "policies": _policies,
+        "show": _show}  # fmt: skip
 
 
 def _run(arguments: list[str]) -> int:

@@ -14,6 +14,7 @@ examples:
   fairlead compare shifting ecsrl --report out.html
   fairlead compare full-edge --set rate=100 --set rules.dispatch=request
   fairlead compare my-edge.yaml --jobs 4
+  fairlead compare tapfinger-3 --policies tuned-rule,optimus,afs --seeds 50
   fairlead compare full-edge --seeds 1000 --ray auto --checkpoint full-edge.jsonl
 """
 
@@ -23,6 +24,13 @@ examples:
   fairlead sweep full-edge --param rate --values 20:120:20 --seeds 20 --report out.html --plots plots
   fairlead sweep ecsrl --param nodes.cloud.count --values 1,2,4 --policies closest,farthest
   fairlead sweep full-edge --param rate --values 10:200:10 --seeds 100 --ray 10.0.0.1:6379
+"""
+
+_TUNE_EXAMPLES = """\
+examples:
+  fairlead tune tapfinger-3
+  fairlead tune tapfinger-3 --set rate=2 --set speed=paper --workloads 24
+  fairlead tune my-clusters.yaml --json rule.json
 """
 
 _DEGRADATION_EXAMPLES = """\
@@ -74,6 +82,22 @@ def add_compare(commands: Any) -> None:
     )
     compare.add_argument("scenarios", nargs="+", metavar="SCENARIO", help=SCENARIO)
     _add_experiment(compare, checkpoint="keep every finished piece there, and go on from what is there")
+
+
+def add_tune(commands: Any) -> None:
+    """`fairlead tune`."""
+    tune = command(
+        commands,
+        "tune",
+        "find the best fixed rule for a scenario of tasks",
+        "Find the parameters of the policy tuned-rule: the order of types, what each should get, with how little it\n"
+        "may start, and how clusters are filled, on workloads that no comparison uses. It goes into the scenario.",
+        _TUNE_EXAMPLES,
+    )
+    tune.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
+    add_set(tune)
+    tune.add_argument("--workloads", type=int, default=48, metavar="N", help="to tune on (default 48)")
+    tune.add_argument("--json", metavar="FILE", help="write what was found there")
 
 
 def add_sweep(commands: Any) -> None:

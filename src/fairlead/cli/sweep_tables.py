@@ -20,8 +20,8 @@ def show_sweep(out: Console, result: Comparison, given: str, overrides: list[str
     if labels:
         scenario = result.scenarios[labels[0]]
         head(out, scenario, overrides)
-        out.print(f"{_seeds(result, labels)} paired seeds; mean and 95 % interval, in % of requests")
-        grids = {figure: _grid(result, labels, figure) for figure in ("success", "late", "inaccurate", "rejected")}
+        out.print(f"{seeds_of(result, labels)} paired seeds; mean and 95 % interval, in % of requests")
+        grids = {figure: grid_of(result, labels, figure) for figure in ("success", "late", "inaccurate", "rejected")}
         policies = sorted(
             result.ranking(labels[0]), key=lambda p: -math.fsum(g[p].mean for g in grids["success"].values())
         )
@@ -35,12 +35,14 @@ def show_sweep(out: Console, result: Comparison, given: str, overrides: list[str
     failed(out, result)
 
 
-def _seeds(result: Comparison, labels: list[str]) -> str:
+def seeds_of(result: Comparison, labels: list[str]) -> str:
+    """How many seeds are finished."""
     counts = [len(result.done_seeds(label)) for label in labels]
     return f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
 
 
-def _grid(result: Comparison, labels: list[str], figure: str) -> Grid:
+def grid_of(result: Comparison, labels: list[str], figure: str) -> Grid:
+    """A figure at every point for every policy."""
     return {label: {p: estimate(result.values(label, p, figure)) for p in result.ranking(label)} for label in labels}
 
 
@@ -55,7 +57,7 @@ def _success(out: Console, result: Comparison, grid: Grid, policies: list[str]) 
         if any(bounds.values()):
             columns[label].append(percent(estimate(bounds[label])))
     out.print("[bold]success[/bold] (* the best there)")
-    _across(out, {"policy": rows}, columns)
+    across(out, {"policy": rows}, columns)
 
 
 def _outcome(out: Console, figure: str, grid: Grid, policies: list[str]) -> None:
@@ -63,10 +65,10 @@ def _outcome(out: Console, figure: str, grid: Grid, policies: list[str]) -> None
         out.print(f"[bold]{figure}[/bold]: none\n")
         return
     out.print(f"[bold]{figure}[/bold]")
-    _across(out, {"policy": policies}, {label: [percent(cells[p]) for p in policies] for label, cells in grid.items()})
+    across(out, {"policy": policies}, {label: [percent(cells[p]) for p in policies] for label, cells in grid.items()})
 
 
-def _across(out: Console, rows: Columns, columns: Columns) -> None:
+def across(out: Console, rows: Columns, columns: Columns) -> None:
     """As many columns side by side as fit, the others below."""
     part = dict(rows)
     for heading, cells in columns.items():

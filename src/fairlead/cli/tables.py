@@ -15,6 +15,7 @@ from rich.table import Table
 from fairlead.domain.outcomes import REASON_NAMES
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.compare import Comparison
+from fairlead.experiments.piece import AnyScenario
 from fairlead.measure.statistics import Estimate, estimate
 
 Columns = dict[str, list[str]]  # heading -> a cell per policy, in the order of display
@@ -41,17 +42,18 @@ def show(out: Console, result: Comparison, given: list[str], overrides: list[str
     failed(out, result)
 
 
-def head(out: Console, scenario: Scenario, overrides: list[str]) -> None:
+def head(out: Console, scenario: AnyScenario, overrides: list[str]) -> None:
     """What is compared."""
     out.print(f"[bold]{escape(scenario.name)}[/bold]: {escape(scenario.title)}")
     if overrides:
         out.print(f"with {escape(', '.join(overrides))}")
 
 
-def foot(out: Console, scenario: Scenario, name: str) -> None:
+def foot(out: Console, scenario: AnyScenario, name: str) -> None:
     """What is assumed."""
     assumed = scenario.assumptions()
-    out.print(f"[dim]assumed: {_sections(assumed)}; all {len(assumed)}: fairlead show {escape(name)}[/dim]\n")
+    words = f"assumed: {_sections(assumed)}; all {len(assumed)}" if assumed else "nothing is assumed; sources"
+    out.print(f"[dim]{words}: fairlead show {escape(name)}[/dim]\n")
 
 
 def failed(out: Console, result: Comparison) -> None:
@@ -102,13 +104,19 @@ def _outcomes(result: Comparison, label: str) -> tuple[Columns, list[str]]:
     return columns, ["p50 ms", "p95 ms", "rejected for", "inaccurate", "p99 ms", "rejected", "late", "behind best"]
 
 
+def serving(scenario: AnyScenario) -> Scenario:
+    """The scenario, which is one of serving."""
+    assert isinstance(scenario, Scenario)
+    return scenario
+
+
 def _costs(result: Comparison, label: str) -> tuple[Columns, list[str]]:
-    ranking, workload = result.ranking(label), result.scenarios[label].workload
+    ranking, workload = result.ranking(label), serving(result.scenarios[label]).workload
     e = {p: result.estimates(label, p) for p in ranking}
     columns = {
         "policy": ranking,
-        "mJ / success": [_plus_minus(e[p]["energy_per_success_mj"], "{:.0f}") for p in ranking],
-        "cost / million": [_plus_minus(_times(1e6, e[p]["cost_per_success"]), "{:.2f}") for p in ranking],
+        "mJ / success": [plus_minus(e[p]["energy_per_success_mj"], "{:.0f}") for p in ranking],
+        "cost / million": [plus_minus(_times(1e6, e[p]["cost_per_success"]), "{:.2f}") for p in ranking],
         "busy": [f"{100 * e[p]['utilisation'].mean:.0f} %" for p in ranking],
     }
     tenants = [f"tenant {name}" for name in workload.tenants]
@@ -127,7 +135,8 @@ def _sections(assumed: list[tuple[str, str]]) -> str:
     return ", ".join(f"{n} in {section}" for section, n in sections.items())
 
 
-def _plus_minus(e: Estimate, form: str) -> str:
+def plus_minus(e: Estimate, form: str) -> str:
+    """A mean with its interval."""
     return form.format(round(e.mean, 2) + 0.0) + ("" if math.isnan(e.ci95) else f" ±{form.format(e.ci95)}")
 
 
@@ -137,7 +146,7 @@ def _times(factor: float, e: Estimate) -> Estimate:
 
 def percent(e: Estimate) -> str:
     """A share in % with its interval."""
-    return _plus_minus(_times(100, e), "{:.2f}")
+    return plus_minus(_times(100, e), "{:.2f}")
 
 
 def _reasons(e: dict[str, Estimate]) -> str:

@@ -26,7 +26,7 @@ PENDING: Final = np.dtype(
         ("type", np.int32),  # row of `minimum`
         ("waited", np.int32),  # steps since it arrived
         ("executed", np.int32),  # steps that it has run; above 0 when it was pre-empted
-        ("service", np.float64),  # what it has been given: units of each resource times steps, summed over elastic ones
+        ("service", np.float64),  # what it has been given: units of the last elastic resource, times steps
         ("left", np.float64),  # share of its work that is left; NaN unless the policy knows progress
     ],
     align=True,

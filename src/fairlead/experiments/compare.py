@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from fairlead.domain.errors import UserError, one_line
-from fairlead.domain.scenario import Scenario
 from fairlead.experiments.checkpoint import Checkpoint
-from fairlead.experiments.detail import Sum
 from fairlead.experiments.identity import keys
-from fairlead.experiments.piece import Figures, Piece, PieceResult
+from fairlead.experiments.kinds import Kind, Summed, kind_of
+from fairlead.experiments.piece import AnyScenario, Figures, Piece, PieceResult
 from fairlead.experiments.workers import Workers, WorkersLost, local
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
 
@@ -26,15 +26,20 @@ from fairlead.measure.statistics import Estimate, estimate, paired_difference
 class Comparison:
     """The runs that are finished. `runs[label][policy][seed]` are their figures."""
 
-    scenarios: dict[str, Scenario]  # by label: their name, or the point of a sweep
+    scenarios: dict[str, AnyScenario]  # of one kind, by label: their name, or the point of a sweep
     policies: tuple[str, ...]
     seeds: tuple[int, ...]
     runs: dict[str, dict[str, dict[int, Figures]]] = field(default_factory=dict)
-    details: dict[str, dict[str, Sum]] = field(default_factory=dict)  # [label][policy], of all seeds
+    details: dict[str, dict[str, Summed]] = field(default_factory=dict)  # [label][policy], of all seeds
     bounds: dict[str, dict[int, float]] = field(default_factory=dict)  # [label][seed]
     failures: dict[str, str] = field(default_factory=dict)  # policy -> one line
     interrupted: str = ""  # why not all of it was run; empty when it was
     _done: dict[str, list[int]] = field(default_factory=dict, repr=False)  # by label; forgotten when a piece comes in
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The kind of world."""
+        return kind_of(next(iter(self.scenarios.values())))
 
     def add(self, piece: PieceResult) -> None:
         """Take in a finished piece."""
@@ -42,7 +47,7 @@ class Comparison:
         for policy, figures in piece.figures.items():
             self.runs.setdefault(piece.label, {}).setdefault(policy, {})[piece.seed] = figures
         for policy, detail in piece.details.items():
-            self.details.setdefault(piece.label, {}).setdefault(policy, Sum()).add(detail)
+            self.details.setdefault(piece.label, {}).setdefault(policy, self.kind.summed()).add(detail)
         if piece.bound is not None:
             self.bounds.setdefault(piece.label, {})[piece.seed] = piece.bound
         for policy, line in piece.failures.items():  # the least of them, whichever came first
@@ -62,14 +67,15 @@ class Comparison:
         return [runs[s][figure] for s in self.done_seeds(label)]
 
     def ranking(self, label: str) -> list[str]:
-        """Policies by mean success, best first; of equals the one that fell back to another less, then by name."""
+        """Policies by the mean of the objective, best first; of equals who fell back to another less, then by name."""
         alive = [p for p in self.policies if p not in self.failures]
         if not self.done_seeds(label):
             return []
 
         def key(policy: str) -> tuple[float, float, str]:
-            success, fell_back = (estimate(self.values(label, policy, f)).mean for f in ("success", "fallback_share"))
-            return -success, fell_back, policy
+            figures = (self.kind.objective, "fallback_share")
+            reached, fell_back = (estimate(self.values(label, policy, figure)).mean for figure in figures)
+            return -self.kind.sign * reached, fell_back, policy
 
         return sorted(alive, key=key)
 
@@ -79,9 +85,9 @@ class Comparison:
         return {name: estimate(self.values(label, policy, name)) for name in first}
 
     def behind_best(self, label: str, policy: str) -> Estimate:
-        """Success minus that of the best policy, seed by seed."""
-        best = self.values(label, self.ranking(label)[0], "success")
-        return paired_difference(self.values(label, policy, "success"), best)
+        """The objective minus that of the best policy, seed by seed."""
+        best = self.values(label, self.ranking(label)[0], self.kind.objective)
+        return paired_difference(self.values(label, policy, self.kind.objective), best)
 
     def fallbacks(self, policy: str) -> tuple[int, dict[str, int]]:
         """How many decisions a learned policy was asked for, and how often its fallback rule made them, by reason."""
@@ -93,13 +99,13 @@ class Comparison:
         return decisions, dict(counts)
 
     def bound_values(self, label: str) -> list[float]:
-        """The upper bound on success of each finished seed; empty when there is none."""
+        """The bound on the objective of each finished seed; empty when there is none."""
         bounds = self.bounds.get(label, {})
         return [bounds[s] for s in self.done_seeds(label) if s in bounds]
 
 
 def compare(
-    scenarios: Mapping[str, Scenario],
+    scenarios: Mapping[str, AnyScenario],
     policies: Sequence[str],
     seeds: Sequence[int],
     workers: Workers = local,

@@ -124,7 +124,7 @@ def as_document(found: Explanation, scenario: Scenario, policy: Policy, **settin
     document = {
         "kind": "explanation",
         "fairlead": __version__,
-        "versions": versions([policy.name]),
+        "versions": versions([policy]),
         "settings": {"scenario": scenario.name, "policy": policy.name, "hash": policy.hash, **settings},
         "title": scenario.title,
         "assumptions": [f"{path}: {words}" for path, words in scenario.assumptions()],

@@ -21,10 +21,12 @@ import numpy as np
 
 from fairlead import __version__
 from fairlead.domain.errors import UserError
+from fairlead.experiments.kinds import kind_of
 from fairlead.experiments.piece import Piece
 from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import find
 from fairlead.policies.jit import code_hash
+from fairlead.sim.tasks.catalog import find_task_policy
 
 Ingredients = dict[str, str]  # name -> version or hash
 
@@ -34,11 +36,11 @@ _ROOMS = ("domain", "experiments", "measure", "policies", "scenarios", "sim")
 
 def ingredients(piece: Piece) -> Ingredients:
     """Everything but the scenario and the seed."""
-    traces = (source.arrivals.file for source in piece.scenario.workload.sources.values())
-    names = ["fairlead", "python", *LIBRARIES, "code", "arithmetic", *(f"policy {name}" for name in piece.policies)]
-    if any(isinstance(find(name), LearnedPolicy) for name in piece.policies):
+    kind = kind_of(piece.scenario)
+    names = ["fairlead", "python", *LIBRARIES, "code", "arithmetic", *map(kind.policy_key, piece.policies)]
+    if any(isinstance(kind.find(name), LearnedPolicy) for name in piece.policies):
         names.append("onnxruntime")
-    return {name: _here(name) for name in [*names, *(f"trace {file}" for file in traces if file)]}
+    return {name: _here(name) for name in [*names, *(f"trace {file}" for file in kind.files(piece.scenario))]}
 
 
 def keys(pieces: Sequence[Piece]) -> list[str]:
@@ -68,6 +70,8 @@ def _here(name: str) -> str:
     kind, _, which = name.partition(" ")
     if kind == "policy":
         return _policy(which)
+    if kind == "task-policy":
+        return find_task_policy(which).hash
     return _hash([Path(which)]) if kind == "trace" else _fixed(kind)
 
 

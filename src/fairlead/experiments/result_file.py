@@ -15,26 +15,27 @@ from typing import Any
 
 from fairlead import __version__
 from fairlead.experiments.compare import Comparison
-from fairlead.experiments.detail import LATENCY_MS, changes, time_edges_s
 from fairlead.experiments.identity import LIBRARIES
 from fairlead.experiments.sweep import Sweep
 from fairlead.measure.statistics import Estimate, estimate
 from fairlead.policies.bundled import LearnedPolicy
-from fairlead.policies.interface import find
+from fairlead.policies.interface import Policy
+from fairlead.policies.tasks.interface import TaskPolicy
 
 
 def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = None) -> dict[str, Any]:
     """The comparison as plain data; a sweep is a comparison of its points."""
     document = {
         "fairlead": __version__,
-        "versions": versions(result.policies),
+        "world": result.kind.name,
+        "versions": versions([result.kind.find(name) for name in result.policies]),
         "settings": {
             "seeds": list(result.seeds),
             "policies": list(result.policies),
             "set": overrides,
             "sweep": sweep and asdict(sweep),
         },
-        "policies": {name: _identity(name) for name in result.policies},
+        "policies": {name: _identity(result.kind.find(name)) for name in result.policies},
         "complete": not result.interrupted and not result.failures,
         "stopped": result.interrupted or None,
         "failures": dict(sorted(result.failures.items())),
@@ -56,16 +57,18 @@ def as_json(value: Any, indent: str = "") -> str:
     return text if indent else text + "\n"
 
 
-def versions(policies: Sequence[str] = ()) -> dict[str, str]:
+def versions(policies: Sequence[Policy | TaskPolicy] = ()) -> dict[str, str]:
     """What the figures may depend on."""
-    learned = any(isinstance(find(name), LearnedPolicy) for name in policies)
+    learned = any(isinstance(policy, LearnedPolicy) for policy in policies)
     libraries = (*LIBRARIES, "onnxruntime") if learned else LIBRARIES
     return {"python": platform.python_version()} | {p: metadata.version(p) for p in libraries}
 
 
-def _identity(name: str) -> dict[str, Any]:
-    """Which code, or which bundle, decided under that name."""
-    policy = find(name)
+def _identity(policy: Policy | TaskPolicy) -> dict[str, Any]:
+    """Which code, or which bundle, decided, and what it may know and do."""
+    if isinstance(policy, TaskPolicy):
+        powers = {"knows": list(policy.knows), "preempts": policy.preempts, "resizes": policy.resizes}
+        return {"package": "fairlead", "kind": policy.kind, "hash": policy.hash} | powers
     who: dict[str, Any] = {"package": policy.package, "kind": policy.kind, "hash": policy.hash}
     if isinstance(policy, LearnedPolicy):
         who |= {"fallback": policy.bundle.fallback}
@@ -81,9 +84,7 @@ def _scenario(result: Comparison, label: str) -> dict[str, Any]:
         "ranking": ranking,
         "assumptions": [f"{path}: {words}" for path, words in scenario.assumptions()],
         "bound": _bound(result.bound_values(label)),
-        "changes": changes(scenario),
-        "time_s": time_edges_s(scenario),
-        "latency_ms": list(LATENCY_MS),
+        **result.kind.axes(scenario),
         "policies": {
             policy: {
                 "figures": {k: _estimate(e) for k, e in result.estimates(label, policy).items()},

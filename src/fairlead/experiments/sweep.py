@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from fairlead.domain.errors import UserError
-from fairlead.domain.scenario import Scenario
-from fairlead.scenarios.loader import load
+from fairlead.experiments.piece import AnyScenario
+from fairlead.scenarios.loader import load_any
 from fairlead.scenarios.yaml_lines import Loader
 
 _RANGE = re.compile(r"([^:,]+):([^:,]+):([^:,]+)")
@@ -51,10 +51,10 @@ def read_sweep(param: str, text: str) -> Sweep:
     return sweep
 
 
-def points(sweep: Sweep, name: str, overrides: Sequence[str]) -> dict[str, Scenario]:
+def points(sweep: Sweep, name: str, overrides: Sequence[str]) -> dict[str, AnyScenario]:
     """The scenario at each value, by label. All are checked before anything runs."""
     try:
-        return {setting: load(name, [*overrides, setting]) for setting in sweep.settings()}
+        return {setting: load_any(name, [*overrides, setting]) for setting in sweep.settings()}
     except UserError as error:
         raise UserError(str(error).replace(f"--set {sweep.param}", f"--param {sweep.param}")) from None
 

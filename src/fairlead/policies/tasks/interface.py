@@ -5,7 +5,9 @@
 `snapshot` is a Snapshot, `parameters` what the policy has made of the facts of a scenario (float64, any length), `u` a
 uniform number of this decision, `out` the Placements to write to; it returns how many it wrote. In multi-task mode it
 is asked again until it places nothing, then time goes on; in single-task mode time goes on after each answer, and a
-cluster starts one task at most. `compiled` ones are Numba code of exactly this signature, `python` ones anything.
+cluster starts one task at most. `compiled` ones are Numba code of exactly this signature, `python` ones anything;
+a `planner` is given the world itself in the place of the snapshot (`fairlead.sim.tasks.handle`), to try things on
+copies of it.
 
 A decision is a pure function of these arguments. What a policy knows beyond what can be seen, and whether it interferes
 with tasks that run, is declared, and it is shown no more than that.
@@ -24,7 +26,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairlead.domain.errors import UserError, nearest
 from fairlead.domain.task_records import KNOWLEDGE
 from fairlead.domain.tasks import TaskScenario
 
@@ -37,7 +38,7 @@ class TaskPolicy:
 
     name: str
     function: Callable[..., int]
-    kind: Literal["compiled", "python"] = "compiled"
+    kind: Literal["compiled", "python", "planner"] = "compiled"
     source: str = ""
     summary: str = ""
     knows: tuple[Knowledge, ...] = ()  # progress of tasks, speed of types, what arrives later
@@ -76,7 +77,7 @@ def task_policy(
     name: str,
     *,
     source: str = "",
-    kind: Literal["compiled", "python"] = "compiled",
+    kind: Literal["compiled", "python", "planner"] = "compiled",
     knows: tuple[Knowledge, ...] = (),
     preempts: bool = False,
     resizes: bool = False,
@@ -92,8 +93,8 @@ def task_policy(
 
 
 @cache
-def task_policies() -> dict[str, TaskPolicy]:
-    """All task policies by name."""
+def decision_rules() -> dict[str, TaskPolicy]:
+    """All task policies of this package by name; `fairlead.sim.tasks.catalog` also has those that simulate."""
     import fairlead.policies.tasks as package
 
     found: dict[str, TaskPolicy] = {}
@@ -102,10 +103,3 @@ def task_policies() -> dict[str, TaskPolicy]:
             if isinstance(value, TaskPolicy):
                 found[value.name] = value
     return found
-
-
-def find_task_policy(name: str) -> TaskPolicy:
-    """The task policy of that name; else a UserError with the nearest."""
-    if name not in task_policies():
-        raise UserError(f"unknown task policy {name!r}{nearest(name, task_policies())}")
-    return task_policies()[name]

@@ -168,7 +168,8 @@ class ReferenceTasks:
             gain += (uniform(self.seed, TASK_NOISE, task.number, task.executed) - 0.5) * noise
         task.progress += max(gain, 0.0)
         task.executed += 1
-        task.service += sum(a for r, a in task.amounts.items() if self.scenario.resources[r].elastic)
+        elastic = [name for name, resource in self.scenario.resources.items() if resource.elastic]
+        task.service += task.amounts[(elastic or list(self.scenario.resources))[-1]]
         if task.progress >= 1.0 and task.cluster is not None:
             self._take(task.cluster, {r: -amount for r, amount in task.amounts.items()})
             task.finished = self.now + 1

@@ -170,6 +170,8 @@ def advance(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
     """Let a step of time pass."""
     world = worlds.world[b]
     world.alive_steps += world.arrived - world.done
+    if world.now < worlds.history.shape[1]:
+        _note(plan, worlds, b)
     _run_step(plan, worlds, b)
     world.now += 1
     world.placed = 0
@@ -179,6 +181,17 @@ def advance(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
     _arrive(plan, worlds, b)
     if world.stale:
         _show(plan, worlds, b)
+
+
+@inlined
+def _note(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
+    world = worlds.world[b]
+    worlds.history[b, world.now, 0] = world.arrived - world.done
+    for k in range(plan.capacity.shape[1]):
+        given = 0
+        for n in range(plan.capacity.shape[0]):
+            given += plan.capacity[n, k] - worlds.free[b, n, k]
+        worlds.history[b, world.now, 1 + k] = given
 
 
 @inlined
@@ -197,8 +210,7 @@ def _run_step(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
             made += (uniform(world.seed, TASK_NOISE, i, task.executed) - 0.5) * rules.noise
         task.progress += max(made, 0.0)
         task.executed += 1
-        for k in range(plan.elastic.shape[0]):
-            task.service += worlds.amounts[b, i, k] if plan.elastic[k] else 0
+        task.service += worlds.amounts[b, i, rules.main]
         if task.progress < 1.0:
             worlds.running[b, kept] = i
             kept += 1

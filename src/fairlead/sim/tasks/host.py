@@ -10,14 +10,14 @@ from numba import types
 
 from fairlead.domain.errors import PolicyError, one_line
 from fairlead.domain.task_records import PLACEMENT, PREEMPT, RESIZE, START, Placements
-from fairlead.policies.jit import inlined, typed_kernel
+from fairlead.policies.jit import typed_kernel
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.signature import decide_signature, placements_type
 from fairlead.sim.tasks.engine import advance, over
 from fairlead.sim.tasks.handle import FINE, Handle, carry_out
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
-from fairlead.sim.tasks.snapshot import Room, fill, view
+from fairlead.sim.tasks.snapshot import Room, fill, new_room, view_inside
 from fairlead.sim.tasks.types import plan_type, room_type, worlds_type
 
 _MOST_ANSWERS = 10_000  # in one step: a policy that goes on resizing would never let time pass
@@ -28,15 +28,18 @@ _WORDS = {
 }
 _RESTLESS = -2
 
-_view = inlined(view)
 
-
-def run_tasks(plan: TaskPlan, worlds: TaskWorlds, b: int, policy: TaskPolicy, parameters: Any) -> None:
-    """Run world `b` to its end under a policy. What it may not do, or raises, is a PolicyError."""
-    handle = Handle(plan, worlds, b, policy.known)
-    answer = new_placements(plan, handle.room)
-    run = _run_compiled if policy.kind == "compiled" else _run_python
-    fault = run(handle, policy, parameters, answer)
+def run_tasks(plan: TaskPlan, worlds: TaskWorlds, policy: TaskPolicy, parameters: Any) -> None:
+    """Run all worlds to their end under a policy. What it may not do, or raises, is a PolicyError."""
+    answer = new_placements(plan, room := new_room(plan, policy.known))
+    fault = FINE
+    if policy.kind == "compiled":
+        fault = _run_compiled(plan, worlds, room, policy, parameters, answer)
+    else:
+        for b in range(len(worlds.world)):
+            fault = _run_python(Handle(plan, worlds, b, policy.known), policy, parameters, answer)
+            if fault != FINE:
+                break
     if fault == _RESTLESS:
         raise PolicyError(f"policy {policy.name!r} has placed {_MOST_ANSWERS} times without letting time pass")
     if fault != FINE:
@@ -52,10 +55,11 @@ def new_placements(plan: TaskPlan, room: Room) -> Placements:
     return Placements(np.zeros(rows, PLACEMENT), np.zeros((rows, plan.minimum.shape[1]), np.int32))
 
 
-def _run_compiled(handle: Handle, policy: TaskPolicy, parameters: Any, answer: Placements) -> int:
-    world = handle.plan, handle.worlds, handle.b
+def _run_compiled(
+    plan: TaskPlan, worlds: TaskWorlds, room: Room, policy: TaskPolicy, parameters: Any, answer: Placements
+) -> int:
     try:
-        return int(_compiled_run()(*world, handle.room, handle.knows, policy.compiled, parameters, answer))
+        return int(_compiled_run()(plan, worlds, room, policy.known, policy.compiled, parameters, answer))
     except Exception as error:  # compiled code raises as Python does
         raise PolicyError(f"policy {policy.name!r} raised {one_line(error)}") from error
 
@@ -65,7 +69,8 @@ def _run_python(handle: Handle, policy: TaskPolicy, parameters: Any, answer: Pla
     seed, single = int(handle.worlds.world[handle.b]["seed"]), bool(handle.plan.rules["single"][0])
     while not handle.over:
         try:
-            count = policy.function(handle.snapshot(), parameters, uniform(seed, POLICY, decisions, 0), answer)
+            shown = handle if policy.kind == "planner" else handle.snapshot()
+            count = policy.function(shown, parameters, uniform(seed, POLICY, decisions, 0), answer)
         except Exception as error:  # a third party's: whatever it raises fails its run alone
             raise PolicyError(f"policy {policy.name!r} raised {one_line(error)}") from error
         decisions, asked = decisions + 1, asked + 1
@@ -81,23 +86,24 @@ def _run_python(handle: Handle, policy: TaskPolicy, parameters: Any, answer: Pla
 
 
 def _run(
-    plan: TaskPlan, worlds: TaskWorlds, b: int, room: Room, knows: int, decide: Any, parameters: Any, answer: Placements
+    plan: TaskPlan, worlds: TaskWorlds, room: Room, knows: int, decide: Any, parameters: Any, answer: Placements
 ) -> int:
-    decisions = asked = 0
-    while not over(plan, worlds, b):
-        u = uniform(worlds.world[b].seed, POLICY, decisions, 0)
-        fill(plan, worlds, b, room, knows)
-        count = decide(_view(plan, worlds, b, room), parameters, u, answer)
-        decisions += 1
-        asked += 1
-        fault = carry_out(plan, worlds, b, answer, count)
-        if fault != FINE:
-            return fault
-        if count == 0 or plan.rules[0].single:
-            advance(plan, worlds, b)
-            asked = 0
-        elif asked > _MOST_ANSWERS:
-            return _RESTLESS
+    for b in range(len(worlds.world)):
+        decisions = asked = 0
+        while not over(plan, worlds, b):
+            u = uniform(worlds.world[b].seed, POLICY, decisions, 0)
+            fill(plan, worlds, b, room, knows)
+            count = decide(view_inside(plan, worlds, b, room), parameters, u, answer)
+            decisions += 1
+            asked += 1
+            fault = carry_out(plan, worlds, b, answer, count)
+            if fault != FINE:
+                return fault
+            if count == 0 or plan.rules[0].single:
+                advance(plan, worlds, b)
+                asked = 0
+            elif asked > _MOST_ANSWERS:
+                return _RESTLESS
     return FINE
 
 
@@ -105,7 +111,5 @@ def _run(
 def _compiled_run() -> Any:
     """`_run`, compiled once for all policies and scenarios."""
     function, parameters = types.FunctionType(decide_signature()), types.Array(types.float64, 1, "C")
-    number = types.int64
-    return typed_kernel(
-        _run, plan_type(), worlds_type(), number, room_type(), number, function, parameters, placements_type()
-    )
+    world = plan_type(), worlds_type(), room_type()
+    return typed_kernel(_run, *world, types.int64, function, parameters, placements_type())

@@ -25,6 +25,7 @@ TASK_RULES: Final = np.dtype(
     [
         ("single", np.bool_),
         ("links", np.bool_),  # reach by links, else by subset
+        ("main", np.int32),  # the last elastic resource, by which service is counted
         ("pending", np.int32),
         ("most_steps", np.int32),
         ("tasks", np.int32),
@@ -117,3 +118,6 @@ class TaskWorlds(NamedTuple):
     queue: Any  # int32 (B, N): tasks that wait for a cluster, seen or not
     seen: Any  # int32 (B, N): tasks that a cluster sees
     link: Any  # LINK_STATE (B, N)
+    history: (
+        Any  # int32 (B, H, 1 + K): in each of the first H steps the tasks alive, and of each resource what is given
+    )

@@ -69,6 +69,7 @@ def _strides(most: Any, elastic: Any) -> Any:
 def _rules(s: TaskScenario) -> Any:
     rules, w, reach = np.zeros(1, TASK_RULES), s.workload, s.workload.reach
     rules["single"], rules["links"] = s.rules.mode == "single", reach.draw == "links"
+    rules["main"] = max((k for k, r in enumerate(s.resources.values()) if r.elastic), default=len(s.resources) - 1)
     rules["pending"], rules["most_steps"], rules["tasks"] = s.rules.pending, s.rules.most_steps, w.tasks
     rules["rate"], rules["noise"], rules["switching"] = w.rate_per_step, s.rules.progress_noise, s.rules.switching
     rules["bandwidth_low"], rules["bandwidth_span"] = reach.bandwidth_mbps[0], np.ptp(reach.bandwidth_mbps)

@@ -82,6 +82,9 @@ def view(plan: TaskPlan, worlds: TaskWorlds, b: int, room: Room) -> Snapshot:
     )
 
 
+view_inside = inlined(view)  # for kernels
+
+
 @inlined
 def _show_pending(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, room: Room, row: int, knows: int) -> None:
     task, shown = worlds.task[b, i], room.pending[row]

@@ -28,7 +28,17 @@ def plan_type() -> Any:
 def worlds_type() -> Any:
     """Of `TaskWorlds`."""
     return tuple_type(
-        TaskWorlds, (WORLD, 1), (TASK, 2), (_I, 3), (_I, 2), (_I, 2), (_I, 3), (_I, 2), (_I, 2), (LINK_STATE, 2)
+        TaskWorlds,
+        (WORLD, 1),
+        (TASK, 2),
+        (_I, 3),
+        (_I, 2),
+        (_I, 2),
+        (_I, 3),
+        (_I, 2),
+        (_I, 2),
+        (LINK_STATE, 2),
+        (_I, 3),
     )
 
 

@@ -23,16 +23,21 @@ def draw_tasks(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
     for i in range(world.tasks):
         task = worlds.task[b, i]
         time += exponential(world.seed, TASK_GAP, i, 0) / world.rate
-        u = uniform(world.seed, TASK_TYPE, i, 0)
-        kind = 0
-        while kind < len(plan.shares) - 1 and u >= plan.shares[kind]:
-            kind += 1
-        task.type, task.arrival = kind, int(time)
+        task.type, task.arrival = _type(plan, world.seed, i), int(time)
         task.progress = task.service = 0.0
         task.reach = task.seen = np.uint64(0)
         task.started = task.finished = task.cluster = -1
         task.executed = task.allocation = 0
         task.state, task.switched = FUTURE, False
+
+
+@inlined
+def _type(plan: TaskPlan, seed: int, i: int) -> int:
+    u = uniform(seed, TASK_TYPE, i, 0)
+    kind = 0
+    while kind < len(plan.shares) - 1 and u >= plan.shares[kind]:
+        kind += 1
+    return kind
 
 
 @inlined
@@ -83,3 +88,15 @@ def _by_links(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, allowed: np.ui
     if not any_good and worlds.link[b, best].up:
         reach |= _ONE << np.uint64(best)
     return reach
+
+
+@inlined
+def draw_later(plan: TaskPlan, worlds: TaskWorlds, b: int, seed: int) -> None:
+    """Give the world another future: tasks that have not arrived, and all noise, from another seed."""
+    world = worlds.world[b]
+    world.seed = seed
+    time = world.now + 1.0  # what comes before has arrived
+    for i in range(world.arrived, world.tasks):
+        time += exponential(seed, TASK_GAP, i, 0) / world.rate
+        worlds.task[b, i].type = _type(plan, seed, i)
+        worlds.task[b, i].arrival = int(time)

@@ -1,0 +1,90 @@
+"""A lower bound on the mean completion time of tasks: the start-time linear program.
+
+One variable for each task, cluster that it reaches, amounts and start; its value is the share of the task that is done
+so. Everyone is done once, no cluster gives more than it has at any step, the sum of completion times is least. A
+schedule is a 0/1 solution, so none can be below the optimum: none that neither resizes nor pre-empts, on a workload
+without noise and with links that do not change. Starts later than `LATEST` steps after arrival are one variable that
+takes nothing from anybody, so that leaving them out keeps the bound valid. HiGHS solves it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.jit import jit
+from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.workload import reach_of
+
+LATEST: Final = 30
+_MOST_VARIABLES: Final = 1_000_000
+
+
+def has_bound(scenario: TaskScenario) -> bool:
+    """Whether the bound is valid for a scenario."""
+    return scenario.rules.progress_noise == 0 and not scenario.link_changes
+
+
+def completion_bound(plan: TaskPlan, worlds: TaskWorlds, b: int) -> float | None:
+    """The bound in steps for the workload of world `b`; None when it is too large to be solved here."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array
+
+    useful = [_useful(plan, j) for j in range(len(plan.minimum))]
+    tasks, (clusters, resources) = len(worlds.task[b]), plan.capacity.shape
+    reach = np.zeros(tasks, np.uint64)
+    _fill_reach(plan, worlds, b, reach)
+    kinds, arrivals = worlds.task[b]["type"], worlds.task[b]["arrival"]
+    last = int(arrivals.max()) + LATEST + int(max(steps.max() for _, steps in useful)) + 1
+    starts = np.arange(LATEST + 1)
+    cost, owner, rows, columns, values = [], [], [], [], []
+    made = 0
+    for i in range(tasks):
+        amounts, steps = useful[kinds[i]]  # (A, K), (A,)
+        cost.append(np.array([LATEST + 1 + steps.min()]))
+        owner.append(np.array([i]))
+        made += 1
+        for n in range(clusters):
+            if not int(reach[i]) >> n & 1:
+                continue
+            fits = (amounts <= plan.capacity[n]).all(axis=1)
+            for need, takes in zip(amounts[fits], steps[fits].astype(int), strict=True):
+                cost.append(starts + takes)
+                owner.append(np.full(len(starts), i))
+                times = arrivals[i] + starts[:, None] + np.arange(takes)  # (S, takes)
+                for k in np.flatnonzero(need):
+                    rows.append(((times * clusters + n) * resources + k).ravel())
+                    columns.append(np.repeat(made + starts, takes))
+                    values.append(np.full(times.size, float(need[k])))
+                made += len(starts)
+        if made > _MOST_VARIABLES:
+            return None
+    once = csr_array((np.ones(made), (np.concatenate(owner), np.arange(made))), (tasks, made))
+    place = np.concatenate(rows), np.concatenate(columns)
+    used = csr_array((np.concatenate(values), place), (last * clusters * resources, made))
+    busy = np.flatnonzero(np.diff(used.indptr))
+    capacity = np.tile(plan.capacity.ravel(), last)[busy].astype(float)
+    objective = np.concatenate(cost) / tasks
+    found = linprog(objective, A_ub=used[busy], b_ub=capacity, A_eq=once, b_eq=np.ones(tasks), method="highs")
+    return float(found.fun) if found.status == 0 else None
+
+
+def _useful(plan: TaskPlan, kind: int) -> tuple[Any, Any]:
+    """A type's amounts (A, K) and steps (A,), but for those that are no faster than some with less of everything."""
+    elastic = np.flatnonzero(plan.elastic)
+    grid = np.array(list(np.ndindex(*(int(plan.most[k]) + 1 for k in elastic))))
+    kept: list[int] = []
+    for a in np.lexsort((grid.sum(axis=1), plan.steps[kind])):
+        if np.isfinite(plan.steps[kind, a]) and not any((grid[a] >= grid[c]).all() for c in kept):
+            kept.append(int(a))
+    amounts = np.repeat(plan.minimum[kind][None], len(kept), axis=0)
+    amounts[:, elastic] = grid[kept]
+    return amounts, plan.steps[kind, kept]
+
+
+@jit
+def _fill_reach(plan: TaskPlan, worlds: TaskWorlds, b: int, reach: Any) -> None:
+    for i in range(len(reach)):
+        reach[i] = reach_of(plan, worlds, b, i)

@@ -1,0 +1,196 @@
+"""What policies share that plan all tasks anew at every step, those that run included. Not a policy itself.
+
+    tasks = gather(snapshot)                 everyone, by arrival
+    settle(snapshot, tasks, ...)             the minimum for each, on its cluster or on the one with the most room
+    ... give out what is left ...
+    emit(snapshot, tasks, out)               the placements that lead from what is to what is planned
+
+`fitted_steps` is how such schedulers know speeds: from runs before, through a curve that is fitted to them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairlead.domain.outcomes import Reason
+from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements, Snapshot
+from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.jit import jit
+
+_UNSEEN = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
+
+
+class Tasks(NamedTuple):
+    """All tasks that run or are seen, by arrival: T of them."""
+
+    row: Any  # int64 (T,): of `running`, or of `pending`
+    type: Any  # int64 (T,)
+    left: Any  # float64 (T,): of its work
+    was: Any  # int64 (T,): the cluster that it runs on; -1: it waits
+    to: Any  # int64 (T,): the cluster that it should run on; -1: it should wait
+    amounts: Any  # int32 (T, K): what it should have
+    free: Any  # int32 (N, K): what is not given out
+
+
+@jit
+def gather(snapshot: Snapshot) -> Tasks:
+    """Everyone, with nothing given out yet."""
+    runs, waits = len(snapshot.running), len(snapshot.pending)
+    numbers, rows = np.empty(runs + waits, np.int64), np.empty(runs + waits, np.int64)
+    for r in range(runs):
+        numbers[r] = snapshot.running[r].task
+    for p in range(waits):
+        numbers[runs + p] = snapshot.pending[p].task
+    order = np.argsort(numbers)
+    kinds, was, left = np.empty_like(rows), np.empty_like(rows), np.empty(len(rows))
+    for t in range(len(order)):
+        if order[t] < runs:
+            task = snapshot.running[order[t]]
+            rows[t], kinds[t], was[t], left[t] = order[t], task.type, task.cluster, task.left
+        else:
+            waiting = snapshot.pending[order[t] - runs]
+            rows[t], kinds[t], was[t], left[t] = order[t] - runs, waiting.type, -1, waiting.left
+    amounts = np.zeros((len(rows), snapshot.free.shape[1]), np.int32)
+    return Tasks(rows, kinds, left, was, np.full(len(rows), -1, np.int64), amounts, snapshot.capacity.copy())
+
+
+@jit
+def settle(snapshot: Snapshot, tasks: Tasks, t: int) -> bool:
+    """Give a task its minimum, where it runs or, if it waits, on the cluster with room for most of its kind."""
+    best, most = -1, 0.0
+    for n in range(len(snapshot.free)):
+        mine = tasks.was[t] == n if tasks.was[t] >= 0 else not snapshot.excluded[tasks.row[t], n] & _UNSEEN
+        copies = np.inf
+        for k in range(snapshot.free.shape[1]):
+            low = snapshot.minimum[tasks.type[t], k]
+            if low > 0:
+                copies = min(copies, tasks.free[n, k] / low)
+        if mine and copies >= 1.0 and copies > most:
+            best, most = n, copies
+    if best < 0:
+        return False
+    tasks.to[t] = best
+    for k in range(snapshot.free.shape[1]):
+        tasks.amounts[t, k] = snapshot.minimum[tasks.type[t], k]
+        tasks.free[best, k] -= tasks.amounts[t, k]
+    return True
+
+
+@jit
+def settle_all(snapshot: Snapshot, tasks: Tasks) -> None:
+    """First those that run, which always fit, then those that wait, by arrival; in single-task mode one per cluster."""
+    taken = np.zeros(len(snapshot.free), np.bool_)
+    for waiting in (False, True):
+        for t in range(len(tasks.row)):
+            if (tasks.was[t] < 0) == waiting and settle(snapshot, tasks, t) and waiting and snapshot.single:
+                if taken[tasks.to[t]]:
+                    unsettle(tasks, t)
+                else:
+                    taken[tasks.to[t]] = True
+
+
+@jit
+def unsettle(tasks: Tasks, t: int) -> None:
+    """Take back what a task was given."""
+    for k in range(tasks.amounts.shape[1]):
+        tasks.free[tasks.to[t], k] += tasks.amounts[t, k]
+        tasks.amounts[t, k] = 0
+    tasks.to[t] = -1
+
+
+@jit
+def allocation(snapshot: Snapshot, amounts: Any) -> int:
+    """The number of an allocation: the column of `steps`."""
+    number = 0
+    for k in range(len(amounts)):
+        if snapshot.elastic[k]:
+            number = number * (snapshot.most[k] + 1) + amounts[k]
+    return number
+
+
+@jit
+def steps_with(snapshot: Snapshot, tasks: Tasks, steps: Any, t: int, more: int) -> float:
+    """What is left of a task in steps, with its amounts and one unit more of resource `more` (-1: of none).
+
+    `steps` is a table (J * A,) as `fitted_steps` makes it.
+    """
+    number, all_of_them = 0, 1
+    for k in range(len(snapshot.most)):
+        if snapshot.elastic[k]:
+            number = number * (snapshot.most[k] + 1) + tasks.amounts[t, k] + (k == more)
+            all_of_them *= snapshot.most[k] + 1
+    return tasks.left[t] * steps[tasks.type[t] * all_of_them + number]
+
+
+@jit
+def can_grow(snapshot: Snapshot, tasks: Tasks, t: int, k: int) -> bool:
+    """Whether a unit more of a resource is free for a task, and of use to the rules."""
+    n = tasks.to[t]
+    return n >= 0 and snapshot.elastic[k] and tasks.free[n, k] > 0 and tasks.amounts[t, k] < snapshot.most[k]
+
+
+@jit
+def grow(tasks: Tasks, t: int, k: int) -> None:
+    """Give a task a unit more."""
+    tasks.amounts[t, k] += 1
+    tasks.free[tasks.to[t], k] -= 1
+
+
+@jit
+def emit(snapshot: Snapshot, tasks: Tasks, out: Placements) -> int:
+    """Write the placements: what is freed first, then what needs it."""
+    count = 0
+    for t in range(len(tasks.row)):  # who has to go
+        if tasks.was[t] >= 0 and tasks.to[t] != tasks.was[t]:
+            count = _write(out, count, snapshot.running[tasks.row[t]].task, tasks.was[t], PREEMPT, tasks.amounts[t])
+    for growing in (False, True):  # who gets less, then who gets more
+        for t in range(len(tasks.row)):
+            if tasks.was[t] < 0 or tasks.to[t] != tasks.was[t]:
+                continue
+            has, shall = snapshot.amounts[tasks.row[t]], tasks.amounts[t]
+            less, more = False, False
+            for k in range(len(has)):
+                less |= shall[k] < has[k]
+                more |= shall[k] > has[k]
+            if more if growing else less:
+                count = _write(out, count, snapshot.running[tasks.row[t]].task, tasks.was[t], RESIZE, shall)
+                for k in range(len(has)):
+                    if not growing:
+                        out.amounts[count - 1, k] = min(has[k], shall[k])
+    for t in range(len(tasks.row)):
+        if tasks.was[t] < 0 and tasks.to[t] >= 0:
+            count = _write(out, count, snapshot.pending[tasks.row[t]].task, tasks.to[t], START, tasks.amounts[t])
+    return count
+
+
+@jit
+def _write(out: Placements, count: int, task: int, cluster: int, what: int, amounts: Any) -> int:
+    row = out.rows[count]
+    row.task, row.cluster, row.what = task, cluster, what
+    for k in range(len(amounts)):
+        out.amounts[count, k] = amounts[k]
+    return count + 1
+
+
+def fitted_steps(scenario: TaskScenario, steps: Any) -> Any:
+    """Steps of each type and allocation by Optimus' curve, float64 (J * A,), fitted to those of runs before.
+
+    Peng et al., EuroSys 2018, synchronous form with w workers (GPUs, the last elastic resource) and p servers (CPUs,
+    the first): a / w + b + c w / p + d w + e p, no coefficient below 0.
+    """
+    from scipy.optimize import nnls
+
+    most = [scenario.most_per_task()[name] for name, r in scenario.resources.items() if r.elastic]
+    grid = np.stack(np.meshgrid(*(np.arange(m + 1.0) for m in most), indexing="ij"), axis=-1).reshape(-1, len(most))
+    w, p = np.maximum(grid[:, -1], 1.0), np.maximum(grid[:, 0], 1.0)
+    terms = [1.0 / w, np.ones_like(w), w]
+    features = np.stack([*terms, w / p, p] if len(most) > 1 else terms, axis=1)
+    made = np.full(steps.shape, np.inf)
+    for j, row in enumerate(steps):
+        known = np.isfinite(row)
+        weights = 1.0 / row[known]  # relative errors count: a step of twenty is not a step of two
+        factors, _ = nnls(features[known] * weights[:, None], row[known] * weights)
+        made[j, known] = features[known] @ factors
+    return made.ravel()

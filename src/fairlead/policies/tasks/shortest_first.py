@@ -1,0 +1,79 @@
+"""Shortest first: the task that needs least goes first, with the amounts that make it cheapest.
+
+Of each type the cheapest allocation is the one of least steps x (largest share of a cluster that it takes), of equals
+the fastest; what it costs times what is left orders the tasks. A task starts on the cluster with the most room for its
+kind, with that allocation, or waits: it never pre-empts or resizes. An oracle: speeds and progress are not known to
+real schedulers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairlead.domain.outcomes import Reason
+from fairlead.domain.task_records import START, Placements, Snapshot
+from fairlead.policies.jit import jit
+from fairlead.policies.tasks.interface import task_policy
+
+_UNSEEN = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
+
+
+@jit
+def _cheapest(snapshot: Snapshot, kind: int, amounts: Any) -> float:
+    """Fill in a type's cheapest allocation; what it costs: steps x share of what all clusters have."""
+    least, resources = np.inf, len(snapshot.most)
+    fastest = np.inf
+    for a in range(snapshot.steps.shape[1]):
+        steps = snapshot.steps[kind, a]
+        if not np.isfinite(steps):
+            continue
+        share, rest = 0.0, a
+        for k in range(resources - 1, -1, -1):
+            units = snapshot.minimum[kind, k]
+            if snapshot.elastic[k]:
+                units, rest = rest % (snapshot.most[k] + 1), rest // (snapshot.most[k] + 1)
+            share = max(share, units / max(1, snapshot.capacity[:, k].sum()))
+        cost = steps * share
+        if cost < least - 1e-12 or (cost < least + 1e-12 and steps < fastest):
+            least, fastest, rest = cost, steps, a
+            for k in range(resources - 1, -1, -1):
+                amounts[k] = snapshot.minimum[kind, k]
+                if snapshot.elastic[k]:
+                    amounts[k], rest = rest % (snapshot.most[k] + 1), rest // (snapshot.most[k] + 1)
+    return least
+
+
+@task_policy("shortest-first", source="oracle", knows=("progress", "speed"))
+def shortest_first(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
+    clusters, resources = snapshot.free.shape
+    cheapest, cost = np.zeros((len(snapshot.minimum), resources), np.int64), np.zeros(len(snapshot.minimum))
+    for j in range(len(cost)):
+        cost[j] = _cheapest(snapshot, j, cheapest[j])
+    work = np.empty(len(snapshot.pending))
+    for p in range(len(work)):
+        work[p] = cost[snapshot.pending[p].type] * snapshot.pending[p].left
+    free, taken = snapshot.free.copy(), np.zeros(clusters, np.bool_)
+    placed = 0
+    for p in np.argsort(work, kind="mergesort"):
+        kind = snapshot.pending[p].type
+        best, room = -1, 0.0
+        for n in range(clusters):
+            copies, fits = np.inf, not snapshot.excluded[p, n] & _UNSEEN and not taken[n]
+            for k in range(resources):
+                need = min(cheapest[kind, k], snapshot.capacity[n, k])
+                fits &= free[n, k] >= need
+                if need > 0:
+                    copies = min(copies, free[n, k] / need)
+            if fits and copies > room:
+                best, room = n, copies
+        if best >= 0:
+            row = out.rows[placed]
+            row.task, row.cluster, row.what = snapshot.pending[p].task, best, START
+            for k in range(resources):
+                out.amounts[placed, k] = min(cheapest[kind, k], snapshot.capacity[best, k])
+                free[best, k] -= out.amounts[placed, k]
+            taken[best] = snapshot.single
+            placed += 1
+    return placed

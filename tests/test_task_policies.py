@@ -1,0 +1,341 @@
+"""Policies of the world of tasks: what each does in cases worked by hand, and what all of them never do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from task_builders import HERE, by_gpu, cluster, constant, kind, tasks_scenario
+
+from fairlead.domain.errors import PolicyError, UserError
+from fairlead.domain.outcomes import Reason
+from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements
+from fairlead.domain.tasks import TaskLinkChange, TaskScenario, TunedRule
+from fairlead.experiments.bounds.tasks import completion_bound, has_bound
+from fairlead.experiments.tune import tune
+from fairlead.policies.conflicts import COPIES, SOFTMAX, prior_of, resolve
+from fairlead.policies.jit import jit
+from fairlead.policies.tasks.interface import TaskPolicy
+from fairlead.policies.tasks.replan import fitted_steps
+from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.catalog import find_task_policy, task_policies
+from fairlead.sim.tasks.handle import FINE, Handle
+from fairlead.sim.tasks.host import new_placements, run_tasks
+from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.summary import completion_steps, summarise
+from fairlead.sim.tasks.worlds import new_worlds
+
+RULE = TunedRule(
+    by="gpu", wanted={"sensitive": {"gpu": 10}}, least={"sensitive": {"gpu": 5}}, packing="best", **HERE
+)
+NAMES = sorted(task_policies())
+
+
+def answer_of(scenario: TaskScenario, name: str, world: Handle) -> list[tuple[int, int, int, list[int]]]:
+    """What a policy would do now: (what, task, cluster, amounts)."""
+    policy = find_task_policy(name)
+    world.knows = policy.known
+    world.room = Handle(world.plan, world.worlds, world.b, policy.known).room
+    given, out = policy.parameters(scenario, world.plan.steps), new_placements(world.plan, world.room)
+    shown: Any = world if policy.kind == "planner" else world.snapshot()
+    function = policy.compiled if policy.kind == "compiled" else policy.function
+    count = function(shown, given, 0.5, out)
+    return [
+        (int(r["what"]), int(r["task"]), int(r["cluster"]), a.tolist())
+        for r, a in zip(out.rows[:count], out.amounts[:count], strict=True)
+    ]
+
+
+def all_at_once(*types: Any, tasks: int, clusters: tuple[Any, ...] = (cluster("edge-1"),), **more: Any) -> Any:
+    """A scenario whose tasks are all there at the start, and its world."""
+    more = {"rate": 1e6, "tuned_rule": RULE, "pending": 50} | more
+    scenario = tasks_scenario(clusters, types, tasks=tasks, **more)
+    plan = build_task_plan(scenario)
+    return scenario, Handle(plan, new_worlds(plan, [3]))
+
+
+def run_all(scenario: TaskScenario, name: str, seeds: Any) -> Any:
+    plan = build_task_plan(scenario)
+    worlds, policy = new_worlds(plan, seeds, history=scenario.rules.most_steps), find_task_policy(name)
+    run_tasks(plan, worlds, policy, policy.parameters(scenario, plan.steps))
+    return plan, worlds
+
+
+# ---- all of them
+
+WORLDS = {
+    "multi": {},
+    "single": {"mode": "single", "rate": 1.0, "switching": 0.5},
+    "noise": {"progress_noise": 0.2, "pending": 4},
+    "links": {"link_changes": (TaskLinkChange(at_step=4, cluster="edge-1", up=False, **HERE),
+                               TaskLinkChange(at_step=9, cluster="edge-1", up=True, **HERE))},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("world", WORLDS)
+def test_every_policy_finishes_every_task_within_what_there_is(name: str, world: str) -> None:
+    types = (kind("insensitive", constant(4), memory=3), kind("sensitive", by_gpu()))
+    scenario = tasks_scenario(types=types, tasks=24, tuned_rule=RULE, **WORLDS[world])
+    plan, worlds = run_all(scenario, name, [1, 2])
+    assert (worlds.world["done"] == 24).all()
+    capacity = plan.capacity.sum(axis=0)
+    assert (worlds.history[:, :, 1:] <= capacity).all()
+    assert worlds.history[:, :, 1:].max() > 0
+    alive = [completion_steps(worlds, b).sum() for b in (0, 1)]
+    assert worlds.world["alive_steps"].tolist() == alive == worlds.history[:, :, 0].sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_policy_does_only_what_it_declares(name: str) -> None:
+    policy = find_task_policy(name)
+    scenario = tasks_scenario(tasks=40, rate=4.0, tuned_rule=RULE)
+    plan = build_task_plan(scenario)
+    world = Handle(plan, new_worlds(plan, [5]), 0, policy.known)
+    function = policy.compiled if policy.kind == "compiled" else policy.function
+    given, out, seen = policy.parameters(scenario, plan.steps), new_placements(plan, world.room), set()
+    while not world.over:
+        shown: Any = world if policy.kind == "planner" else world.snapshot()
+        count = function(shown, given, 0.5, out)
+        seen |= set(out.rows["what"][:count].tolist())
+        assert world.place(out, count) == FINE
+        if not count:
+            world.advance()
+    allowed = {START} | ({RESIZE} if policy.resizes else set()) | ({PREEMPT} if policy.preempts else set())
+    assert seen <= allowed
+    assert {START, RESIZE} <= seen if policy.resizes else START in seen
+
+
+def test_a_policy_is_shown_only_what_it_knows() -> None:
+    _, world = all_at_once(kind("only", constant(4), share=1.0), tasks=2)
+    for knows, told in ((0, (False, False)), (1, (True, False)), (2, (False, True)), (3, (True, True))):
+        shown = Handle(world.plan, world.worlds, 0, knows).snapshot()
+        assert (not np.isnan(shown.pending["left"]).any(), shown.steps.size > 0) == told
+
+
+def test_unknown_names_suggest_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean 'optimus'"):
+        find_task_policy("optimos")
+
+
+# ---- the tuned rule
+
+
+def test_the_tuned_rule_gives_what_is_wanted_and_waits_below_the_least() -> None:
+    scenario, world = all_at_once(kind("sensitive", by_gpu(), share=1.0), tasks=3)
+    assert answer_of(scenario, "tuned-rule", world) == [(START, 0, 0, [2, 10, 0]), (START, 1, 0, [2, 6, 0])]
+
+
+def test_the_tuned_rules_least_is_no_more_than_a_cluster_has() -> None:
+    scenario, world = all_at_once(kind("sensitive", by_gpu(), share=1.0), tasks=1, clusters=(cluster("small", 4, 4),))
+    assert answer_of(scenario, "tuned-rule", world) == [(START, 0, 0, [2, 4, 0])]
+
+
+@pytest.mark.parametrize(("packing", "chosen"), [("best", 1), ("worst", 2)])
+def test_the_tuned_rule_packs_where_all_that_is_wanted_fits(packing: Any, chosen: int) -> None:
+    clusters = (cluster("a", gpu=8), cluster("b", gpu=11), cluster("c", gpu=16))
+    rule = TunedRule(by="gpu", wanted=RULE.wanted, least=RULE.least, packing=packing, **HERE)
+    for seed in range(50):  # the first whose one task reaches all clusters
+        scenario = tasks_scenario(clusters, (kind("sensitive", by_gpu(), share=1.0),), 1, 1e6, tuned_rule=rule)
+        plan = build_task_plan(scenario)
+        world = Handle(plan, new_worlds(plan, [seed]))
+        if not (world.snapshot().excluded & int(Reason.UNREACHABLE)).any():
+            break
+    assert answer_of(scenario, "tuned-rule", world) == [(START, 0, chosen, [2, 10, 0])]
+
+
+def test_the_tuned_rule_takes_types_that_go_first_first() -> None:
+    types = (kind("insensitive", constant(4), gpu=4), kind("sensitive", constant(4), gpu=4))
+    for first in ("insensitive", "sensitive"):
+        rule = TunedRule(by="gpu", first=(first,), wanted={}, least={}, **HERE)
+        scenario, world = all_at_once(*types, tasks=12, tuned_rule=rule)
+        names = list(scenario.types)
+        started = [names[world.worlds.task[0, i]["type"]] for _, i, _, _ in answer_of(scenario, "tuned-rule", world)]
+        assert len(started) == 4
+        assert set(started) == {first}
+
+
+def test_without_a_rule_the_tuned_rule_says_how_to_get_one() -> None:
+    with pytest.raises(UserError, match="fairlead tune"):
+        find_task_policy("tuned-rule").parameters(tasks_scenario(), None)
+
+
+# ---- the others
+
+
+def test_min_gives_the_minimum_and_random_anything_possible() -> None:
+    scenario, world = all_at_once(kind("only", constant(4), memory=1, share=1.0), tasks=8)
+    assert sorted(a for _, _, _, a in answer_of(scenario, "min", world)) == [[2, 1, 1]] * 8
+    drawn = [a for _, _, _, a in answer_of(scenario, "random", world)]
+    assert any(a[0] > 2 for a in drawn)
+    assert any(a[1] > 1 for a in drawn)
+    assert all(a[2] == 1 for a in drawn), "what is not elastic is given as needed"
+
+
+def test_optimus_gives_units_where_they_help() -> None:
+    types = (kind("insensitive", constant(4)), kind("sensitive", by_gpu()))
+    scenario, world = all_at_once(*types, tasks=6)
+    names = list(scenario.types)
+    given = {i: a for _, i, _, a in answer_of(scenario, "optimus", world)}
+    amounts = {n: [a[1] for i, a in given.items() if names[world.worlds.task[0, i]["type"]] == n] for n in names}
+    assert set(amounts["insensitive"]) == {1}
+    assert sum(amounts["sensitive"]) == 16 - len(amounts["insensitive"]), "all GPUs are given out"
+    assert max(amounts["sensitive"]) - min(amounts["sensitive"]) <= 1, "alike tasks get alike shares"
+
+
+def test_optimus_curve_has_cpus_and_gpus_in_their_places() -> None:
+    scenario = load_tasks("tapfinger-3")
+    plan = build_task_plan(scenario)
+    fitted = fitted_steps(scenario, plan.steps).reshape(2, 17, 17)
+    assert np.ptp(fitted[0, 2:, 1:]) == pytest.approx(0.0, abs=1e-6)
+    sensitive = fitted[1, 2:, 1:]
+    assert np.ptp(sensitive, axis=0).max() < 0.2, "CPUs do nothing"
+    assert sensitive[0] == pytest.approx(plan.steps[1].reshape(17, 17)[2, 1:], abs=1.2)
+
+
+def test_tiresias_preempts_who_has_had_most() -> None:
+    one = (cluster("edge-1", 2, 1),)
+    scenario, world = all_at_once(kind("a", constant(2)), kind("b", constant(20)), tasks=12, clusters=one)
+    kinds = world.worlds.task[0]["type"]
+    first_long = int(np.flatnonzero(kinds == 1)[0])
+    threshold = find_task_policy("tiresias").parameters(scenario, world.plan.steps)[0]
+    assert threshold == 11.0
+    out = new_placements(world.plan, world.room)
+    out.rows[0], out.amounts[0] = (first_long, 0, START), (2, 1, 0)
+    assert world.place(out, 1) == FINE
+    for _ in range(10):
+        world.advance()
+        assert answer_of(scenario, "tiresias", world) == [], "in the first queue, by start"
+    world.advance()
+    other = 0 if first_long else 1
+    assert answer_of(scenario, "tiresias", world) == [
+        (PREEMPT, first_long, 0, [0, 0, 0]), (START, other, 0, [2, 1, 0])
+    ]  # fmt: skip
+
+
+def test_shortest_first_takes_the_short_ones() -> None:
+    scenario, world = all_at_once(kind("long", constant(10), 3, 3), kind("short", constant(1), 3, 3), tasks=14)
+    kinds = world.worlds.task[0]["type"]
+    started = [i for _, i, _, _ in answer_of(scenario, "shortest-first", world)]
+    assert len(started) == 5
+    assert all(kinds[i] == 1 for i in started)
+
+
+def test_better_informed_policies_are_better_where_the_order_counts() -> None:
+    scenario, seeds = load_tasks("pointer-test"), range(6000, 6040)
+    steps = {name: run_all(scenario, name, seeds)[1].world["alive_steps"] / 192 for name in ("min", "shortest-first")}
+    gain = steps["min"] - steps["shortest-first"]
+    assert gain.mean() > 3 * gain.std() / np.sqrt(len(gain))
+
+
+def test_the_rollout_planner_beats_the_rule_that_it_starts_from() -> None:
+    scenario, seeds = load_tasks("tapfinger-3", ["tasks=64"]), range(6100, 6108)
+    rule, planned = (run_all(scenario, name, seeds)[1].world["alive_steps"] for name in ("tuned-rule", "rollout"))
+    assert planned.sum() < rule.sum()
+
+
+# ---- what goes wrong
+
+
+def _impossible(snapshot: Any, parameters: Any, u: float, out: Placements) -> int:
+    out.rows[0] = (0, 0, START)
+    out.amounts[0] = 99
+    return 1
+
+
+def _raises(snapshot: Any, parameters: Any, u: float, out: Placements) -> int:
+    raise ZeroDivisionError("ha")
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [(_impossible, r"policy 'bad' can't start task 0 on cluster 0 with \[99, 99, 99\]"), (_raises, "raised ZeroDiv")],
+)
+def test_a_policy_that_goes_wrong_is_named(function: Any, line: str) -> None:
+    plan = build_task_plan(tasks_scenario(rate=1e6))
+    with pytest.raises(PolicyError, match=line):
+        run_tasks(plan, new_worlds(plan, [1]), TaskPolicy("bad", function, "python"), np.zeros(0))
+
+
+# ---- conflicts
+
+
+@jit
+def _resolved(wanted: Any, scores: Any, priors: Any) -> None:
+    resolve(wanted, scores, priors)
+
+
+@jit
+def _prior(free: Any, n: int, minimum: Any, prior: int) -> float:
+    return prior_of(free, n, minimum, 0, prior)
+
+
+def test_a_task_that_several_want_goes_to_the_highest_score_times_prior() -> None:
+    for wanted, scores, priors, left in (
+        ([4, 4, 7], [0.5, 0.4, 0.1], [2.0, 3.0, 1.0], [-1, 4, 7]),
+        ([4, 4, 4], [0.5, 0.5, 0.5], [1.0, 1.0, 1.0], [4, -1, -1]),
+        ([-1, -1, 2], [0.5, 0.5, 0.5], [1.0, 1.0, 1.0], [-1, -1, 2]),
+    ):
+        given = np.array(wanted, np.int32)
+        _resolved(given, np.array(scores), np.array(priors))
+        assert given.tolist() == left
+
+
+def test_the_prior_is_how_many_such_tasks_have_room() -> None:
+    free, minimum = np.array([[7, 5, 0]], np.int32), np.array([[2, 1, 0]], np.int32)
+    assert _prior(free, 0, minimum, COPIES) == 3.0
+    assert _prior(free, 0, minimum, SOFTMAX) == pytest.approx(np.exp(3.5))
+
+
+# ---- bound and tuning
+
+
+def test_the_bound_is_exact_where_one_task_at_a_time_fits() -> None:
+    scenario, world = all_at_once(kind("only", constant(2), 16, 16, share=1.0), tasks=3)
+    assert completion_bound(world.plan, world.worlds, 0) == pytest.approx((2 + 4 + 6) / 3)
+
+
+def test_nobody_who_leaves_tasks_alone_is_below_the_bound() -> None:
+    scenario = load_tasks("tapfinger-3", ["tasks=48"])
+    for seed in (6200, 6201):
+        plan = build_task_plan(scenario)
+        bound = completion_bound(plan, new_worlds(plan, [seed]), 0)
+        for name in ("tuned-rule", "shortest-first", "random", "rollout"):
+            _, worlds = run_all(scenario, name, [seed])
+            assert bound is not None
+            assert bound <= worlds.world["alive_steps"][0] / 48 + 1e-9
+
+
+def test_there_is_no_bound_where_it_would_not_be_one() -> None:
+    assert has_bound(tasks_scenario())
+    assert not has_bound(tasks_scenario(progress_noise=0.1))
+    assert not has_bound(tasks_scenario(link_changes=WORLDS["links"]["link_changes"]))
+
+
+def test_tuning_finds_a_better_rule() -> None:
+    scenario = tasks_scenario(
+        (cluster("edge-1", 8, 8),),
+        (kind("insensitive", constant(4)), kind("sensitive", by_gpu())),
+        tasks=20,
+        rate=1.0,
+        tuned_rule=TunedRule(by="gpu", wanted={}, least={}, **HERE),
+    )
+    found = tune(scenario, 6)
+    assert found.gain is not None
+    assert found.gain.low > 0
+    assert found.rule.wanted["sensitive"]["gpu"] > 1
+    assert found.rule.wanted.get("insensitive", {"gpu": 1})["gpu"] <= 2
+
+
+# ---- figures
+
+
+def test_figures_by_hand() -> None:
+    scenario, world = all_at_once(kind("only", constant(2), 16, 16, share=1.0), tasks=3)
+    plan, worlds = run_all(scenario, "min", [3])
+    found = summarise(scenario, plan, worlds, 0)
+    assert found["completion_steps"] == found["completion_steps_only"] == found["completion_p50_steps"] == 4.0
+    assert found["waiting_steps"] == 2.0
+    assert found["used_gpu"] == found["used_cpu"] == 1.0
+    assert (found["steps"], found["tasks"], found["unfinished"]) == (6.0, 3.0, 0.0)
