@@ -56,6 +56,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.gym
 	$(BIN)/python -m benchmarks.agents
+	$(BIN)/python -m benchmarks.tasks
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from task_builders import HERE, by_gpu, cluster, constant, kind, tasks_scenario
 
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Reason
@@ -25,10 +24,9 @@ from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.summary import completion_steps, summarise
 from fairlead.sim.tasks.worlds import new_worlds
+from task_builders import HERE, by_gpu, cluster, constant, kind, tasks_scenario
 
-RULE = TunedRule(
-    by="gpu", wanted={"sensitive": {"gpu": 10}}, least={"sensitive": {"gpu": 5}}, packing="best", **HERE
-)
+RULE = TunedRule(by="gpu", wanted={"sensitive": {"gpu": 10}}, least={"sensitive": {"gpu": 5}}, packing="best", **HERE)
 NAMES = sorted(task_policies())
 
 
@@ -292,7 +290,7 @@ def test_the_prior_is_how_many_such_tasks_have_room() -> None:
 
 
 def test_the_bound_is_exact_where_one_task_at_a_time_fits() -> None:
-    scenario, world = all_at_once(kind("only", constant(2), 16, 16, share=1.0), tasks=3)
+    _, world = all_at_once(kind("only", constant(2), 16, 16, share=1.0), tasks=3)
     assert completion_bound(world.plan, world.worlds, 0) == pytest.approx((2 + 4 + 6) / 3)
 
 
@@ -332,7 +330,7 @@ def test_tuning_finds_a_better_rule() -> None:
 
 
 def test_figures_by_hand() -> None:
-    scenario, world = all_at_once(kind("only", constant(2), 16, 16, share=1.0), tasks=3)
+    scenario, _ = all_at_once(kind("only", constant(2), 16, 16, share=1.0), tasks=3)
     plan, worlds = run_all(scenario, "min", [3])
     found = summarise(scenario, plan, worlds, 0)
     assert found["completion_steps"] == found["completion_steps_only"] == found["completion_p50_steps"] == 4.0

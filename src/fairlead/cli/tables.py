@@ -137,7 +137,9 @@ def _sections(assumed: list[tuple[str, str]]) -> str:
 
 def plus_minus(e: Estimate, form: str) -> str:
     """A mean with its interval."""
-    return form.format(round(e.mean, 2) + 0.0) + ("" if math.isnan(e.ci95) else f" ±{form.format(e.ci95)}")
+    mean = form.format(e.mean)
+    mean = mean if float(mean) else mean.lstrip("-")  # no -0.00
+    return mean + ("" if math.isnan(e.ci95) else f" ±{form.format(e.ci95)}")
 
 
 def _times(factor: float, e: Estimate) -> Estimate:

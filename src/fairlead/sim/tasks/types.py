@@ -9,6 +9,7 @@ import numpy as np
 
 from fairlead.domain.task_records import PENDING, RUNNING
 from fairlead.policies.tasks.signature import tuple_type
+from fairlead.sim.tasks.agents import Wishes
 from fairlead.sim.tasks.layout import LINK_CHANGE, LINK_STATE, TASK, TASK_RULES, WORLD, TaskPlan, TaskWorlds
 from fairlead.sim.tasks.snapshot import Room
 
@@ -40,6 +41,12 @@ def worlds_type() -> Any:
         (LINK_STATE, 2),
         (_I, 3),
     )
+
+
+@cache
+def wishes_type() -> Any:
+    """Of `Wishes`."""
+    return tuple_type(Wishes, (_I, 2), (_I, 3), (_F, 2), (_F, 2))
 
 
 @cache

@@ -1,0 +1,108 @@
+"""How fast the world of tasks is: steps on one core, against the reference simulator, and every policy's episode.
+
+    python -m benchmarks.tasks [--json]
+
+A step is one joint action: every cluster wants a task that fits, with amounts that are possible, or nothing, all drawn;
+conflicts are resolved; time goes on when nobody starts anything. Drawing the actions and new workloads is included.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from benchmarks import figures
+from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.conflicts import COPIES
+from fairlead.policies.jit import typed_kernel
+from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.reference.tasks import ReferenceTasks
+from fairlead.sim.tasks.agents import Wishes, new_wishes, step, wish_at_random
+from fairlead.sim.tasks.catalog import task_policies
+from fairlead.sim.tasks.engine import begin, over
+from fairlead.sim.tasks.host import run_tasks
+from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.types import plan_type, wishes_type, worlds_type
+from fairlead.sim.tasks.worlds import new_worlds
+
+WORLDS, STEPS = 256, 1000
+EPISODES = {"sia": 2, "rollout": 2}  # of the others 50
+
+
+def _play(plan: TaskPlan, worlds: TaskWorlds, wishes: Wishes, steps: int) -> None:
+    for b in range(len(worlds.world)):
+        for draw in range(steps):
+            wish_at_random(plan, worlds, b, wishes, draw)
+            step(plan, worlds, b, wishes, COPIES)
+            if over(plan, worlds, b):
+                begin(plan, worlds, b, worlds.world[b].seed + 1_000_003, worlds.world[b].rate)
+
+
+@cache
+def _compiled_play() -> Any:
+    return typed_kernel(_play, plan_type(), worlds_type(), wishes_type(), types.int64)
+
+
+def _steps_per_s(scenario: TaskScenario, times: int = 8) -> float:
+    plan = build_task_plan(scenario)
+    worlds = new_worlds(plan, np.arange(WORLDS))
+    wishes, play = new_wishes(worlds), _compiled_play()
+    play(plan, worlds, wishes, 100)
+    best = float("inf")
+    for _ in range(times):
+        start = time.process_time()
+        play(plan, worlds, wishes, STEPS)
+        best = min(best, time.process_time() - start)
+    return WORLDS * STEPS / best
+
+
+def _reference_steps_per_s(scenario: TaskScenario) -> float:
+    """The same play in the reference simulator, one episode."""
+    world, dice, names = ReferenceTasks(scenario, 1), random.Random(1), list(scenario.clusters)
+    steps, start = 0, time.process_time()
+    while world.future or world.waiting or world.running:
+        started = 0
+        for name in names:
+            fitting = [
+                t for t in world.pending[name] if all(world.free[name][r] >= a for r, a in t.kind.minimum.items())
+            ]
+            chosen = dice.choice([None, *fitting])
+            if chosen is not None:
+                low = chosen.kind.minimum
+                started += world.start(
+                    chosen.number, name, {r: dice.randint(a, min(16, world.free[name][r])) for r, a in low.items()}
+                )
+        steps += 1
+        if not started:
+            world.advance()
+    return steps / (time.process_time() - start)
+
+
+def _episode_s(scenario: TaskScenario, name: str) -> float:
+    plan, policy = build_task_plan(scenario), task_policies()[name]
+    given = policy.parameters(scenario, plan.steps)
+    episodes = EPISODES.get(name, 50)
+    run_tasks(plan, new_worlds(plan, [0]), policy, given)
+    worlds = new_worlds(plan, np.arange(episodes))
+    start = time.process_time()
+    run_tasks(plan, worlds, policy, given)
+    return (time.process_time() - start) / episodes
+
+
+def measure() -> dict[str, float]:
+    """All figures; `tapfinger-3` unless the name says otherwise."""
+    scenario = load_tasks("tapfinger-3")
+    fast, slow = _steps_per_s(scenario), _reference_steps_per_s(scenario)
+    found = {"env_steps_per_s": fast, "reference_steps_per_s": slow, "times_reference": fast / slow}
+    found["env_steps_per_s_6_hetero"] = _steps_per_s(load_tasks("tapfinger-6-hetero"), 3)
+    return found | {f"episode_s_{name.replace('-', '_')}": _episode_s(scenario, name) for name in task_policies()}
+
+
+if __name__ == "__main__":
+    figures.main(__doc__, measure)
