@@ -15,7 +15,8 @@ import pytest
 
 from browser import chromium
 from fairlead.policies.interface import rules
-from fairlead.scenarios.loader import available
+from fairlead.scenarios.loader import available, available_tasks
+from fairlead.sim.tasks.catalog import task_policies
 from snippets import ROOT, run_page
 
 PAGES = sorted(p for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -100,6 +101,10 @@ def test_the_tables_list_what_ships() -> None:
     ours = [p.name for p in rules().values() if p.package == "fairlead"]
     assert sorted(first_column("docs/guides/policies.md", "| policy | chooses | from |\n")) == sorted(ours)
     assert sorted(first_column("docs/guides/scenarios.md", "| scenario | what it is for |\n")) == sorted(available())
+    guide = "docs/guides/task-world.md"
+    assert sorted(first_column(guide, "| scenario of tasks | what it is for |\n")) == sorted(available_tasks())
+    listed = first_column(guide, "| task policy | how it places | knows | touches running tasks |\n")
+    assert sorted(listed) == sorted(task_policies())
     examples = sorted(p.parent.name for p in ROOT.glob("examples/*/README.md"))
     for page in ("README.md", "examples/README.md"):
         assert first_column(page, "| example | shows |\n") == examples

@@ -23,10 +23,11 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
 from fairlead.cli.main import main
-from fairlead.domain import records
+from fairlead.domain import records, task_records
 from fairlead.domain.outcomes import Outcome, Reason
 from fairlead.domain.provenance import Sourced
 from fairlead.domain.scenario import Scenario
+from fairlead.domain.tasks import TaskScenario
 
 _PLAIN = {float: "number", int: "whole number", str: "text", bool: "true or false"}
 
@@ -68,8 +69,9 @@ def _help(*command: str) -> str:
 def scenario_fields() -> str:
     """A section for every noun that can stand in a scenario file."""
     places: dict[type, list[str]] = {}
-    for kind, place in _nouns(Scenario, ""):
-        places.setdefault(kind, []).append(place)
+    for whole in (Scenario, TaskScenario):
+        for kind, place in _nouns(whole, ""):
+            places.setdefault(kind, []).append(place)
     common = _table(Sourced, {f.name for f in dataclasses.fields(Sourced)})
     sections = [_section(kind, where) for kind, where in places.items()]
     return f"## Everywhere\n\nEntries with numbers say where these come from:\n\n{common}\n\n" + "\n\n".join(sections)
@@ -97,7 +99,7 @@ def _inside(hint: Any) -> Iterator[tuple[type, str]]:
 
 def _section(kind: type, places: list[str]) -> str:
     where = f"At {', '.join(f'`{p}`' for p in places)}. " if places[0] and len(places) <= 3 else ""
-    title = "The whole file" if kind is Scenario else kind.__name__
+    title = {Scenario: "A file of serving", TaskScenario: "A file of tasks"}.get(kind, kind.__name__)
     own = {f.name for f in dataclasses.fields(kind)} - {f.name for f in dataclasses.fields(Sourced)} - {"name"}
     return f"## {title}\n\n{where}{inspect.getdoc(kind)}\n\n{_table(kind, own)}"
 
@@ -150,14 +152,16 @@ def _words(hint: Any) -> str:
 
 def layouts() -> str:
     """A section for every record layout, then for the words that stand in them as numbers."""
-    source = Path(records.__file__).read_text()
-    parts = re.findall(r"#: ([^\n]*)\n(\w+): Final = np\.dtype\(\n(.*?)\n\)\n", source, re.DOTALL)
-    sections = [f"## {name}\n\n{about}\n\n{_layout(name, lines)}" for about, name, lines in parts]
+    sections = []
+    for module in (records, task_records):
+        source = Path(module.__file__).read_text()
+        parts = re.findall(r"#: ([^\n]*)\n(\w+): Final = np\.dtype\(\n(.*?)\n\)\n", source, re.DOTALL)
+        sections += [f"## {name}\n\n{about}\n\n{_layout(module, name, lines)}" for about, name, lines in parts]
     return "\n\n".join([*sections, _members(Outcome), _members(Reason)])
 
 
-def _layout(name: str, lines: str) -> str:
-    comments, layout = _comments(lines, r" +\(\"(\w+)\""), getattr(records, name)
+def _layout(module: types.ModuleType, name: str, lines: str) -> str:
+    comments, layout = _comments(lines, r" +\(\"(\w+)\""), getattr(module, name)
     rows = [f"| `{field}` | {layout[field].name} | {comments[field]} |" for field in layout.names]
     return "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
 

@@ -61,10 +61,10 @@ class Speed(Sourced):
     progress.
     """
 
-    form: Literal["constant", "paper", "released", "trace"]
+    form: Literal["constant", "paper", "released", "trace"]  # see above
     steps: float | None = None  # of `constant`
     resource: str | None = None  # of `paper` and `released`: the one that counts
-    scale: float = 16.0
+    scale: float = 16.0  # of `paper` and `released`
     file: str | None = None  # of `trace`
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class TaskType(Sourced):
     name: str
     share: float  # of all tasks
     minimum: Mapping[str, int]  # of each resource; below it there is no progress
-    speed: Speed
+    speed: Speed  # what a step brings
     regions: tuple[str, ...] = ()  # where it may run; empty: anywhere
     certificates: tuple[str, ...] = ()  # what a cluster must have
 
@@ -107,11 +107,11 @@ class Reach(Sourced):
     cluster, has the bandwidth and the latency that offloading needs; where none has, the one of most bandwidth.
     """
 
-    draw: Literal["subset", "links"]
+    draw: Literal["subset", "links"]  # see above
     bandwidth_mbps: tuple[float, float] = (0.0, 10.0)  # drawn evenly between these
-    least_bandwidth_mbps: float = 5.0
+    least_bandwidth_mbps: float = 5.0  # that offloading needs
     latency_ms: tuple[float, float] = (0.0, 0.0)  # drawn evenly between these
-    most_latency_ms: float = 100.0
+    most_latency_ms: float = 100.0  # that offloading bears
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,9 +127,9 @@ class Reach(Sourced):
 class TaskWorkload(Sourced):
     """How many tasks arrive, and how fast: a Poisson number of them in each step."""
 
-    tasks: int
-    rate_per_step: float
-    reach: Reach
+    tasks: int  # in all
+    rate_per_step: float  # arrivals, in the mean
+    reach: Reach  # whom tasks can be sent to
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -158,9 +158,9 @@ class TaskRules(Sourced):
 class TaskLinkChange(Sourced):
     """From a step on, the links to some clusters are different for tasks that wait; what runs goes on."""
 
-    at_step: int
+    at_step: int  # from when on
     cluster: str  # a name, or a pattern such as `edge-*`
-    up: bool | None = None
+    up: bool | None = None  # whether it can be reached at all
     bandwidth: float | None = None  # times what was drawn
     latency: float | None = None  # times what was drawn
 
@@ -188,7 +188,7 @@ class TaskScenario:
 
     name: str
     title: str  # one line for lists
-    world: Literal["tasks"]
+    world: Literal["tasks"]  # what tells such a file from one of serving
     resources: Mapping[str, Resource]  # what is given out, by name
     clusters: Mapping[str, TaskCluster]  # who has it, by name
     types: Mapping[str, TaskType]  # what arrives, by name

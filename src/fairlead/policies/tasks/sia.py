@@ -9,6 +9,10 @@ keep what is. Amounts that are no faster than fewer are left out. Solved by HiGH
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,12 +104,27 @@ def sia(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
     if snapshot.single:
         limits.append(LinearConstraint(_starts(choices, tasks, clusters), ub=1.0))
     cost = np.array([c.cost for c in choices]) - _UNSERVED
-    found = milp(cost, integrality=1, bounds=(0, 1), constraints=limits, options={"mip_rel_gap": 1e-3})
+    with _quiet():
+        found = milp(cost, integrality=1, bounds=(0, 1), constraints=limits, options={"mip_rel_gap": 1e-3})
     for column in np.flatnonzero(found.x > 0.5):
         choice = choices[column]
         tasks.to[choice.task] = choice.cluster
         tasks.amounts[choice.task] = choice.amounts
     return emit(snapshot, tasks, out)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """HiGHS tells some of its doings on the process's standard output, whatever it is asked; not to our readers."""
+    sys.stdout.flush()
+    before, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(before, 1)
+        os.close(before)
+        os.close(nowhere)
 
 
 def _starts(choices: list[_Choice], tasks: Tasks, clusters: int) -> Any:
