@@ -1,0 +1,149 @@
+"""TapFinger's actor and critic: graph network, pointer over pending tasks, masked allocation, central value.
+
+Every cluster is an agent with the same weights; what it is, its embedding tells. It points at one of the tasks that it
+sees and that fit, or at nothing; then it picks amounts for that task from all that are possible, as one choice. Raw
+features go to the heads beside the embeddings. Inputs are "tasks-1" (fairlead.policies.tasks.observe). Masked scores
+are -1e9, never infinite. Made and trained by `tapfinger`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import nn
+
+from fairlead.learn.han import Han
+
+_FAR: Final = -1e9
+SIZES: Final = {"small": (64, 4, 2), "paper": (256, 4, 6)}  # hidden, heads, layers of the graph network
+
+
+class Inputs(NamedTuple):
+    """Observations as tensors, see `fairlead.policies.tasks.observe.Observations`."""
+
+    cluster: torch.Tensor
+    free: torch.Tensor
+    pending: torch.Tensor
+    running: torch.Tensor
+    slots: torch.Tensor
+    fits: torch.Tensor
+    seen: torch.Tensor
+    runs_on: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a network is made for."""
+
+    resources: int
+    minimum: Any  # (J, K)
+    most: Any  # (K,)
+    elastic: Any  # (K,)
+
+    @property
+    def types(self) -> int:
+        """How many types of tasks."""
+        return len(self.minimum)
+
+
+class Encoder(nn.Module):
+    """A transformer encoder layer over short sequences, with a mask for what is not there."""
+
+    def __init__(self, hidden: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query_key_value, self.out = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.wide, self.narrow = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
+        self.first, self.second = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+
+    def forward(self, x: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+        """(B, L, hidden) from the same; `there` (B, L) is 1 for what counts."""
+        query, key, value = self.query_key_value(self.first(x)).unflatten(-1, (3, self.heads, -1)).unbind(2)
+        scores = torch.einsum("bqhw,bkhw->bhqk", query, key) / query.shape[-1] ** 0.5
+        weights = torch.softmax(scores + _FAR * (1.0 - there[:, None, None]), -1)
+        x = x + self.out(torch.einsum("bhqk,bkhw->bqhw", weights, value).flatten(2))
+        return x + self.narrow(torch.relu(self.wide(self.second(x))))
+
+
+class TapFinger(nn.Module):
+    """The actor of all clusters, and the critic."""
+
+    grid: torch.Tensor  # (A, elastic): amounts of all allocations
+    least: torch.Tensor  # (J, elastic): minimum of each type
+    elastic: torch.Tensor  # rows of elastic resources
+
+    def __init__(self, shape: Shape, hidden: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.shape = shape
+        task = shape.resources + shape.types + 2
+        cluster = 2 * shape.resources + 2
+        widths = {"cluster": cluster, "pending": task, "running": task, "shortcut": 1}
+        self.han = Han(widths, hidden, heads, layers)
+        self.token = nn.Linear(hidden + task, hidden)
+        self.place = nn.Linear(hidden + cluster, hidden)
+        self.nothing = nn.Parameter(torch.zeros(hidden))
+        self.encoders = nn.ModuleList(Encoder(hidden, heads) for _ in range(2))
+        self.key, self.query, self.score = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, 1)
+        grid = torch.cartesian_prod(
+            *(torch.arange(m + 1.0) for m, e in zip(shape.most, shape.elastic, strict=True) if e)
+        )
+        self.register_buffer("grid", grid.reshape(len(grid), -1))  # (A, elastic)
+        elastic = torch.as_tensor(shape.elastic)
+        self.register_buffer("least", torch.as_tensor(shape.minimum, dtype=torch.float32)[:, elastic])  # (J, elastic)
+        self.register_buffer("elastic", elastic.nonzero()[:, 0])
+        self.amounts = nn.Sequential(
+            nn.Linear(hidden + task + cluster, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, len(grid))
+        )
+        self.value = nn.Sequential(nn.Linear(3 * hidden + 4, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, 1))
+        for last in (self.score, *list(self.amounts)[-1:], *list(self.value)[-1:]):
+            assert isinstance(last, nn.Linear)
+            nn.init.orthogonal_(last.weight, 0.01)
+            nn.init.zeros_(last.bias)
+
+    def embed(self, x: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What the heads need: tokens (B, N, P + 1, hidden), slot scores (B, N, P + 1) and the value (B,)."""
+        shortcut = torch.ones_like(x.cluster[:, :1, :1])
+        features = {"cluster": x.cluster, "pending": x.pending, "running": x.running, "shortcut": shortcut}
+        graph = self.han(features, x.seen, x.runs_on)
+        return *self._point(x, graph), self._value(x, graph)
+
+    def _point(self, x: Inputs, graph: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        b, n, p = x.slots.shape
+        there = (x.slots >= 0).to(x.fits.dtype)
+        nodes = torch.cat([graph["pending"], x.pending], -1)  # (B, U, hidden + task)
+        rows = x.slots.clamp(min=0).flatten(1)[..., None].expand(-1, -1, nodes.shape[-1])
+        mine = nodes.gather(1, rows).view(b, n, p, -1)
+        place = self.place(torch.cat([graph["cluster"], x.cluster], -1))[:, :, None]  # (B, N, 1, hidden)
+        tokens = torch.cat([self.token(mine) + place, self.nothing + place], 2).flatten(0, 1)  # (B N, P + 1, hidden)
+        counts = torch.cat([there, torch.ones_like(there[..., :1])], -1).flatten(0, 1)
+        for encoder in self.encoders:
+            tokens = encoder(tokens, counts)
+        mean = (tokens * counts[..., None]).sum(1, keepdim=True) / counts.sum(1)[:, None, None]
+        scores = self.score(torch.tanh(self.key(tokens) + self.query(mean)))[..., 0].view(b, n, p + 1)
+        possible = torch.cat([x.fits, torch.ones_like(x.fits[..., :1])], -1)
+        return tokens.view(b, n, p + 1, -1), scores + _FAR * (1.0 - possible)
+
+    def _value(self, x: Inputs, graph: Any) -> torch.Tensor:
+        waits, runs = x.seen.amax(-1).sum(1, keepdim=True), x.runs_on.amax(-1).sum(1, keepdim=True)
+        pooled = [graph["cluster"].mean(1), graph["pending"].sum(1) / 10.0, graph["running"].sum(1) / 10.0]
+        queued = x.cluster[..., -1].sum(1, keepdim=True)
+        free = (x.cluster[..., : self.shape.resources]).sum((1, 2))[:, None]
+        return self.value(torch.cat([*pooled, waits / 10.0, runs / 10.0, queued, free / 10.0], -1))[:, 0]
+
+    def allocate(self, x: Inputs, tokens: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+        """Scores of all allocations (B, N, A) for the chosen slots (B, N); of nothing, only 0 is possible."""
+        index = slots[..., None, None].expand(-1, -1, 1, tokens.shape[-1])
+        token = tokens.gather(2, index)[:, :, 0]
+        rows = x.slots.gather(2, slots.clamp(max=x.slots.shape[2] - 1)[..., None])[..., 0].clamp(min=0)  # (B, N)
+        task = x.pending.gather(1, rows[..., None].expand(-1, -1, x.pending.shape[-1]))
+        scores = self.amounts(torch.cat([token, task, x.cluster], -1))
+        kinds = task[..., self.shape.resources : self.shape.resources + self.shape.types]
+        least, most = kinds @ self.least, x.free[..., self.elastic]  # (B, N, elastic)
+        possible = ((self.grid >= least[:, :, None]) & (self.grid <= most[:, :, None])).all(-1)
+        nothing = (slots == x.slots.shape[2])[..., None]
+        void = torch.zeros_like(possible)
+        void[..., 0] = True
+        possible = torch.where(nothing, void, possible)
+        return scores + _FAR * (~possible).to(scores.dtype)

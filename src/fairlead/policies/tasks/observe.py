@@ -1,0 +1,96 @@
+"""What the TapFinger agent sees of a snapshot: the nodes of its graph and who is next to whom, as padded arrays.
+
+"tasks-1": of every cluster what is free and what it has of each resource, tasks that it sees and that queue behind; of
+every pending task its minimum, type, how long it has waited and whether it has run; of every running task its amounts,
+type, how long it has run and lived. Amounts are in units of the most that a task can get, counts and times of ten.
+Pending tasks are listed once; `slots` has for each cluster the rows of those that it sees. Called by the policy, by the
+gym and by training, so that all see the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from fairlead.domain.outcomes import Reason
+from fairlead.domain.task_records import Snapshot
+from fairlead.policies.jit import inlined
+
+VERSION: Final = "tasks-1"
+_TEN: Final = np.float32(0.1)
+_UNSEEN = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
+
+
+class Observations(NamedTuple):
+    """Of B worlds with N clusters, U pending and R running tasks at most, P slots a cluster, K resources, J types."""
+
+    cluster: Any  # float32 (B, N, 2 K + 2)
+    free: Any  # float32 (B, N, K): in units, for masks
+    pending: Any  # float32 (B, U, K + J + 2); zeros where there is none
+    running: Any  # float32 (B, R, K + J + 2)
+    slots: Any  # int64 (B, N, P): rows of pending; -1: none
+    fits: Any  # float32 (B, N, P): 1 where the task's minimum is free
+    seen: Any  # float32 (B, U, N): 1 where a cluster sees the task
+    runs_on: Any  # float32 (B, R, N): 1 where the task runs
+
+
+def new_observations(worlds: int, clusters: int, slots: int, runs: int, resources: int, types: int) -> Observations:
+    """Room for the observations of so many worlds."""
+    rows, width = clusters * slots, resources + types + 2
+    single = np.float32
+    return Observations(
+        np.zeros((worlds, clusters, 2 * resources + 2), single),
+        np.zeros((worlds, clusters, resources), single),
+        np.zeros((worlds, rows, width), single),
+        np.zeros((worlds, runs, width), single),
+        np.full((worlds, clusters, slots), -1, np.int64),
+        np.zeros((worlds, clusters, slots), single),
+        np.zeros((worlds, rows, clusters), single),
+        np.zeros((worlds, runs, clusters), single),
+    )
+
+
+@inlined
+def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
+    """Fill the observations of world `b`."""
+    clusters, resources = snapshot.free.shape
+    types, slots = len(snapshot.minimum), out.slots.shape[2]
+    for n in range(clusters):
+        used = 0
+        for p in range(len(snapshot.pending)):
+            if not snapshot.excluded[p, n] & _UNSEEN and used < slots:
+                out.slots[b, n, used] = p
+                out.fits[b, n, used] = snapshot.excluded[p, n] == 0
+                used += 1
+        for k in range(resources):
+            unit = np.float32(1.0) / max(1, snapshot.most[k])
+            out.free[b, n, k] = snapshot.free[n, k]
+            out.cluster[b, n, k] = snapshot.free[n, k] * unit
+            out.cluster[b, n, resources + k] = snapshot.capacity[n, k] * unit
+        out.cluster[b, n, 2 * resources] = used * _TEN
+        out.cluster[b, n, 2 * resources + 1] = min(snapshot.queued[n] * _TEN, np.float32(10.0))
+        for s in range(used, slots):
+            out.slots[b, n, s] = -1
+            out.fits[b, n, s] = 0.0
+    out.pending[b, :, :] = 0.0
+    out.seen[b, :, :] = 0.0
+    for p in range(len(snapshot.pending)):
+        task = snapshot.pending[p]
+        for k in range(resources):
+            out.pending[b, p, k] = snapshot.minimum[task.type, k] / max(1, snapshot.most[k])
+        out.pending[b, p, resources + task.type] = 1.0
+        out.pending[b, p, resources + types] = min(task.waited * _TEN, np.float32(10.0))
+        out.pending[b, p, resources + types + 1] = task.executed > 0
+        for n in range(clusters):
+            out.seen[b, p, n] = not snapshot.excluded[p, n] & _UNSEEN
+    out.running[b, :, :] = 0.0
+    out.runs_on[b, :, :] = 0.0
+    for r in range(len(snapshot.running)):
+        runs = snapshot.running[r]
+        for k in range(resources):
+            out.running[b, r, k] = snapshot.amounts[r, k] / max(1, snapshot.most[k])
+        out.running[b, r, resources + runs.type] = 1.0
+        out.running[b, r, resources + types] = min(runs.executed * _TEN, np.float32(10.0))
+        out.running[b, r, resources + types + 1] = min(runs.alive * _TEN, np.float32(10.0))
+        out.runs_on[b, r, runs.cluster] = 1.0

@@ -1,0 +1,233 @@
+"""Many worlds of tasks stepped together by their agents: what training plays in. Needs NumPy and Numba alone.
+
+    batch = TaskBatch(plan, 1024, lambda world, episode: (seed, rate))
+    batch.step(slots, allocations, scores)      what each cluster of each world wants: int64, int64, float64 (B, N)
+    batch.observations, batch.rewards, batch.ended, batch.advanced, batch.won
+
+A slot is one of a cluster's pending tasks, or the number of slots for nothing; an allocation is the number of amounts
+of the elastic resources. Steps in which no agent could do anything are skipped. The reward is minus the tasks alive,
+summed over the steps of time that went by: its sum over an episode is minus the sum of completion times. A world whose
+episode has ended begins the next at once, unless told otherwise (`again`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from fairlead.policies.conflicts import COPIES
+from fairlead.policies.jit import inlined, typed_kernel
+from fairlead.policies.tasks.observe import Observations, new_observations, observe
+from fairlead.policies.tasks.signature import decide_signature, placements_type, tuple_type
+from fairlead.sim.tasks.agents import NOTHING, Wishes, new_wishes, step
+from fairlead.sim.tasks.engine import advance, begin, over
+from fairlead.sim.tasks.host import new_placements
+from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.plan import most_running
+from fairlead.sim.tasks.snapshot import Room, fill, new_room, view_inside
+from fairlead.sim.tasks.types import plan_type, room_type, wishes_type, worlds_type
+from fairlead.sim.tasks.worlds import new_worlds
+
+Draw = Callable[[int, int], tuple[int, float]]  # (world, episode) -> seed and arrivals a step
+
+THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class TaskBatch:
+    """B worlds of one plan. Arrays are reused: copy what must outlive the next step."""
+
+    def __init__(self, plan: TaskPlan, size: int, draw: Draw, prior: int = COPIES, again: bool = True) -> None:
+        self.plan, self.size, self._draw, self._prior, self._again = plan, size, draw, prior, again
+        clusters, resources = plan.capacity.shape
+        self.slots, self.types = int(plan.rules["pending"][0]), len(plan.minimum)
+        self.worlds = new_worlds(plan, np.zeros(size))
+        self.observations: Observations = new_observations(
+            size, clusters, self.slots, most_running(plan), resources, self.types
+        )
+        self.rewards, self.ended = np.zeros(size), np.ones(size, np.bool_)
+        self.advanced = np.zeros(size, np.bool_)  # time went on
+        self.won = np.zeros((size, clusters), np.bool_)  # the cluster started what it wanted
+        self.finished = np.full(size, np.nan)  # mean completion time of the last episode that has ended
+        self.episodes = np.zeros(size, np.int64)  # drawn so far, of each world
+        self._next = np.zeros(size, np.int64), np.zeros(size)  # seed and rate of the episode that begins next
+        self._wishes = new_wishes(self.worlds)
+        self._parts = [(int(p[0]), int(p[-1]) + 1) for p in np.array_split(np.arange(size), min(size, THREADS))]
+        self._rooms = [new_room(plan, 0) for _ in self._parts]
+        self._pool = ThreadPoolExecutor(len(self._parts))
+        self._prepare()
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin the next episode of every world."""
+        self._each(_compiled_begin(), *self._next, self.observations)
+        self.ended[:] = True
+        self._prepare()
+        self.ended[:] = False
+
+    def step(self, slots: Any, allocations: Any, scores: Any) -> None:
+        """Carry out what the agents want, begin anew what has ended, and observe."""
+        told = self.rewards, self.ended, self.advanced, self.won, self.finished
+        wanted = slots, allocations, scores, self._wishes, self._prior, self._again
+        self._each(_compiled_step(), *self._next, self.observations, *wanted, *told)
+        if self._again:
+            self._prepare()
+
+    def by_rule(self, rule: Any, parameters: Any) -> tuple[Any, Any]:
+        """What a compiled policy that only starts tasks would want: slots and allocations (B, N), one task each."""
+        slots, allocations = np.empty(self.won.shape, np.int64), np.zeros(self.won.shape, np.int64)
+        answers = [new_placements(self.plan, room) for room in self._rooms]
+        given = rule, parameters, self.observations, slots, allocations
+        kernel = _compiled_rule()
+        self._pooled(lambda i, world: kernel(*world, answers[i], *given))
+        return slots, allocations
+
+    def _prepare(self) -> None:
+        """Draw the workloads that come next where the last one drawn is in use."""
+        for b in np.flatnonzero(self.ended).tolist():
+            self._next[0][b], self._next[1][b] = self._draw(b, int(self.episodes[b]))
+            self.episodes[b] += 1
+
+    def _each(self, kernel: Any, *given: Any) -> None:
+        self._pooled(lambda i, world: kernel(*world, *given))
+
+    def _pooled(self, work: Callable[[int, tuple[Any, ...]], None]) -> None:
+        """Call a kernel for every part of the worlds, each on a thread."""
+        worlds = ((i, (self.plan, self.worlds, self._rooms[i], *part)) for i, part in enumerate(self._parts))
+        list(self._pool.map(lambda part: work(*part), worlds))
+
+
+def _begin(
+    plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, seeds: Any, rates: Any, out: Observations
+) -> None:
+    for b in range(first, last):
+        begin(plan, worlds, b, seeds[b], rates[b])
+        _to_next_choice(plan, worlds, b, room, out)
+
+
+def _step(
+    plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, seeds: Any, rates: Any, out: Observations,
+    slots: Any, allocations: Any, scores: Any, wishes: Wishes, prior: int, again: bool,
+    rewards: Any, ended: Any, advanced: Any, won: Any, finished: Any,
+) -> None:  # fmt: skip
+    for b in range(first, last):
+        before = worlds.world[b].alive_steps
+        _wish(plan, worlds, b, out, slots, allocations, scores, wishes)
+        advanced[b] = step(plan, worlds, b, wishes, prior)
+        for n in range(won.shape[1]):
+            won[b, n] = wishes.task[b, n] != NOTHING
+        _to_next_choice(plan, worlds, b, room, out)
+        rewards[b] = before - worlds.world[b].alive_steps
+        ended[b] = over(plan, worlds, b)
+        if ended[b]:
+            finished[b] = worlds.world[b].alive_steps / worlds.world[b].tasks
+        if ended[b] and again:
+            begin(plan, worlds, b, seeds[b], rates[b])
+            _to_next_choice(plan, worlds, b, room, out)
+
+
+@inlined
+def _wish(
+    plan: TaskPlan, worlds: TaskWorlds, b: int, seen: Observations, slots: Any, allocations: Any, scores: Any,
+    wishes: Wishes,
+) -> None:  # fmt: skip
+    """What agents want, from slots and allocations to tasks and amounts; `seen` is what they chose by."""
+    for n in range(slots.shape[1]):
+        wishes.task[b, n] = NOTHING
+        slot = slots[b, n]
+        if slot < 0 or slot >= seen.slots.shape[2] or seen.slots[b, n, slot] < 0:
+            continue
+        i = _shown(worlds, b, seen.slots[b, n, slot])
+        wishes.task[b, n], wishes.score[b, n], rest = i, scores[b, n], allocations[b, n]
+        for k in range(plan.minimum.shape[1] - 1, -1, -1):
+            if plan.elastic[k]:
+                wishes.amounts[b, n, k], rest = rest % (plan.most[k] + 1), rest // (plan.most[k] + 1)
+            else:
+                wishes.amounts[b, n, k] = plan.minimum[worlds.task[b, i].type, k]
+
+
+@inlined
+def _shown(worlds: TaskWorlds, b: int, row: int) -> int:
+    """The task in a row of the snapshot's pending ones."""
+    w, found = -1, -1
+    while found < row:
+        w += 1
+        i = worlds.waiting[b, w]
+        found += 1 if i >= 0 and worlds.task[b, i].seen else 0
+    return worlds.waiting[b, w]
+
+
+@inlined
+def _to_next_choice(plan: TaskPlan, worlds: TaskWorlds, b: int, room: Room, out: Observations) -> None:
+    """Let time go by while no agent can do anything, and observe."""
+    while not over(plan, worlds, b):
+        fill(plan, worlds, b, room, 0)
+        possible = False
+        for p in range(worlds.world[b].shown):
+            for n in range(room.excluded.shape[1]):
+                possible |= room.excluded[p, n] == 0
+        if possible:
+            break
+        advance(plan, worlds, b)
+    fill(plan, worlds, b, room, 0)
+    observe(view_inside(plan, worlds, b, room), out, b)
+
+
+def _by_rule(
+    plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, answer: Any, decide: Any, parameters: Any,
+    seen: Observations, slots: Any, allocations: Any,
+) -> None:  # fmt: skip
+    for b in range(first, last):
+        for n in range(slots.shape[1]):
+            slots[b, n], allocations[b, n] = seen.slots.shape[2], 0
+        fill(plan, worlds, b, room, 0)
+        count = decide(view_inside(plan, worlds, b, room), parameters, 0.5, answer)
+        for p in range(count):
+            n = answer.rows[p].cluster
+            if slots[b, n] < seen.slots.shape[2]:
+                continue  # one at a time
+            for s in range(seen.slots.shape[2]):
+                if seen.slots[b, n, s] >= 0 and _shown(worlds, b, seen.slots[b, n, s]) == answer.rows[p].task:
+                    slots[b, n] = s
+            for k in range(plan.minimum.shape[1]):
+                allocations[b, n] += answer.amounts[p, k] * plan.stride[k]
+
+
+def _world_types() -> tuple[Any, ...]:
+    return plan_type(), worlds_type(), room_type(), types.int64, types.int64
+
+
+_WHOLE, _REAL, _FLAGS = (types.Array(kind, 1, "C") for kind in (types.int64, types.float64, types.boolean))
+_WHOLES, _REALS, _MANY_FLAGS = (types.Array(kind, 2, "C") for kind in (types.int64, types.float64, types.boolean))
+
+
+@cache
+def observations_type() -> Any:
+    """Of `Observations`."""
+    single, whole = (np.float32, 3), (np.int64, 3)
+    return tuple_type(Observations, single, single, single, single, whole, single, single, single)
+
+
+@cache
+def _compiled_begin() -> Any:
+    return typed_kernel(_begin, *_world_types(), _WHOLE, _REAL, observations_type())
+
+
+@cache
+def _compiled_step() -> Any:
+    wanted = _WHOLES, _WHOLES, _REALS, wishes_type(), types.int64, types.boolean
+    told = _REAL, _FLAGS, _FLAGS, _MANY_FLAGS, _REAL
+    return typed_kernel(_step, *_world_types(), _WHOLE, _REAL, observations_type(), *wanted, *told)
+
+
+@cache
+def _compiled_rule() -> Any:
+    function = types.FunctionType(decide_signature())
+    return typed_kernel(
+        _by_rule, *_world_types(), placements_type(), function, _REAL, observations_type(), _WHOLES, _WHOLES
+    )

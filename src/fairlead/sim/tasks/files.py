@@ -1,0 +1,62 @@
+"""A world of tasks as one file, for training without a scenario loader: the plan's arrays and the tuned rule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.tasks.tuned_rule import parameters
+from fairlead.sim.tasks.layout import LINK_CHANGE, TASK_RULES, TaskPlan
+from fairlead.sim.tasks.plan import build_task_plan
+
+_RECORDS = {"rules": TASK_RULES, "changes": LINK_CHANGE}
+
+
+@dataclass(frozen=True)
+class TaskWorld:
+    """What training needs of a scenario."""
+
+    name: str
+    plan: TaskPlan
+    rule: Any  # float64: parameters of the tuned rule
+    overrides: tuple[str, ...] = ()
+
+
+def task_world(scenario: TaskScenario, overrides: tuple[str, ...] = ()) -> TaskWorld:
+    """The world of a scenario."""
+    plan = build_task_plan(scenario)
+    return TaskWorld(scenario.name, plan, parameters(scenario, plan.steps), overrides)
+
+
+def save_task_world(world: TaskWorld, file: Path) -> None:
+    """Write it down."""
+    about = json.dumps({"name": world.name, "overrides": list(world.overrides)})
+    arrays = {name: _bytes(name, array) for name, array in world.plan._asdict().items()}
+    np.savez_compressed(file, about=np.array(about), rule=world.rule, **arrays)
+
+
+def load_task_world(file: Path) -> TaskWorld:
+    """Read it."""
+    try:
+        with np.load(file, allow_pickle=False) as found:
+            about = json.loads(str(found["about"]))
+            arrays = {name: _array(name, found[name]) for name in TaskPlan._fields}
+            return TaskWorld(about["name"], TaskPlan(**arrays), found["rule"], tuple(about["overrides"]))
+    except OSError as error:
+        raise UserError(f"{file}: can't read it: {error.strerror or error}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{file}: not a world of tasks ({one_line(error)})") from None
+
+
+def _bytes(name: str, array: Any) -> Any:
+    return np.ascontiguousarray(array).view(np.uint8) if name in _RECORDS else array
+
+
+def _array(name: str, array: Any) -> Any:
+    return array.view(_RECORDS[name]) if name in _RECORDS else np.ascontiguousarray(array)

@@ -1,0 +1,127 @@
+"""The world of tasks in Gymnasium's and PettingZoo's forms: their rules are kept, masks are exact."""
+
+from __future__ import annotations
+
+import doctest
+import warnings
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+from fairlead.domain.errors import UserError
+from fairlead.policies.tasks.tuned_rule import tuned_rule
+from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.gym import tasks
+from fairlead.sim.gym.tasks import TasksEnv, TasksParallelEnv
+from fairlead.sim.tasks.batch import TaskBatch
+from fairlead.sim.tasks.host import run_tasks
+from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.worlds import new_worlds
+
+SMALL = ["tasks=12", "resources.cpu.most_per_task=3", "resources.gpu.most_per_task=4"]
+PLACES = [("tapfinger-3", SMALL), ("tapfinger-3", [*SMALL, "mode=single"]), ("tapfinger-6-hetero", SMALL)]
+
+
+def play(env: Any, seed: int, dice: Any) -> Any:
+    """An episode of random possible actions: everything that was told."""
+    seen, _ = env.reset(seed=seed)
+    while True:
+        yield seen
+        action = int(dice.choice(np.flatnonzero(seen["action_mask"])))
+        seen, reward, terminated, truncated, info = env.step(action)
+        yield reward, info
+        if terminated or truncated:
+            yield seen
+            return
+
+
+@pytest.mark.parametrize(("name", "overrides"), PLACES)
+def test_gymnasium_and_pettingzoo_find_no_fault(name: str, overrides: list[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*not an instance of.*|.*action_mask.*|.*spec.*")
+        check_env(TasksEnv(name, overrides), skip_render_check=True)
+    parallel_api_test(TasksParallelEnv(name, overrides), num_cycles=200)
+    parallel_seed_test(lambda: TasksParallelEnv(name, overrides), num_cycles=50)
+
+
+def test_it_is_made_by_name_and_its_example_runs() -> None:
+    env = gymnasium.make("fairlead.sim.gym:fairlead/Tasks-v1", scenario="tapfinger-3", overrides=SMALL)
+    assert isinstance(env.unwrapped, TasksEnv)
+    assert doctest.testmod(tasks).failed == 0
+
+
+@pytest.mark.parametrize(("name", "overrides"), PLACES)
+def test_observations_lie_in_their_space_and_seeds_tell_episodes(name: str, overrides: list[str]) -> None:
+    env = TasksEnv(name, overrides)
+    runs = [list(play(env, seed, np.random.default_rng(5))) for seed in (3, 3, 4)]
+    for seen in (step for step in runs[0] if isinstance(step, dict)):
+        assert env.observation_space.contains(seen)
+    assert str(runs[0]) == str(runs[1])
+    assert str(runs[0]) != str(runs[2])
+
+
+def test_every_action_that_the_mask_allows_starts_a_task_and_no_other_does() -> None:
+    env = TasksEnv("tapfinger-3", SMALL)
+    dice = np.random.default_rng(1)
+    for seed in range(3):
+        seen, _ = env.reset(seed=seed)
+        possible = np.flatnonzero(seen["action_mask"])[1:]
+        impossible = np.flatnonzero(seen["action_mask"] == 0)
+        for action, starts in ((dice.choice(possible), True), (dice.choice(impossible), False)):
+            env.reset(seed=seed)
+            before = int(env._game.batch.worlds.world[0]["running"])
+            env.step(action)
+            world = env._game.batch.worlds.world[0]
+            assert (int(world["running"]) > before or int(world["done"]) > 0) == starts
+
+
+def test_the_return_is_the_sum_of_completion_times() -> None:
+    env = TasksEnv("tapfinger-3", SMALL)
+    told = list(play(env, 7, np.random.default_rng(2)))
+    rewards = [step for step in told if isinstance(step, tuple)]
+    assert -sum(reward for reward, _ in rewards) == pytest.approx(12 * rewards[-1][1]["completion_steps"])
+
+
+def test_agents_that_want_the_same_task_get_it_once() -> None:
+    env = TasksParallelEnv("tapfinger-3", SMALL)
+    for seed in range(40):
+        seen, _ = env.reset(seed=seed)
+        slots = env._game.batch.observations.slots[0, :, 0]
+        if (slots == 0).all():
+            break
+    actions = {name: int(np.flatnonzero(s["action_mask"])[1]) for name, s in seen.items()}
+    env.step(actions)
+    assert env._game.batch.won[0].sum() == 1
+
+
+def test_after_the_end_a_step_is_refused() -> None:
+    env = TasksEnv("tapfinger-3", SMALL)
+    list(play(env, 1, np.random.default_rng(1)))
+    with pytest.raises(UserError, match="reset first"):
+        env.step(0)
+    with pytest.raises(UserError, match="need a scenario"):
+        TasksEnv(load_tasks("tapfinger-3"), SMALL)
+
+
+def test_a_batch_that_does_what_the_rule_does_is_as_good_as_the_rule() -> None:
+    scenario = load_tasks("tapfinger-3")
+    plan = build_task_plan(scenario)
+    given = tuned_rule.parameters(scenario, plan.steps)
+    seeds = list(range(6300, 6332))
+    batch = TaskBatch(plan, len(seeds), lambda b, episode: (seeds[b] + 1000 * episode, 3.0))
+    found, returns = np.full(len(seeds), np.nan), np.zeros(len(seeds))
+    while np.isnan(found).any():
+        slots, allocations = batch.by_rule(tuned_rule.compiled, given)
+        batch.step(slots, allocations, np.ones(slots.shape))
+        going = np.isnan(found)
+        returns[going] += batch.rewards[going]
+        found[going & batch.ended] = batch.finished[going & batch.ended]
+    assert -returns / 192 == pytest.approx(found)
+    worlds = new_worlds(plan, seeds)
+    run_tasks(plan, worlds, tuned_rule, given)
+    assert found.mean() == pytest.approx((worlds.world["alive_steps"] / 192).mean(), abs=0.05)
