@@ -19,7 +19,7 @@ import pytest
 
 from fairlead.domain.hardware import Degradation, Device, Link, LinkChange, Node
 from fairlead.domain.models import Batching, Deployment, Latency, Model, Variant
-from fairlead.domain.outcomes import Outcome, Reason
+from fairlead.domain.outcomes import REASON_NAMES, Outcome
 from fairlead.domain.scenario import Rules, Scenario, check
 from fairlead.domain.workload import Arrivals, Draw, Phase, Source, Workload
 from fairlead.policies.interface import Policy, rules
@@ -472,7 +472,7 @@ def differences_shown(engine: list[Any], reference: list[Any]) -> list[str]:
 def features(case: Case) -> Counter[str]:
     """What happened in a case, counted."""
     s, rows, requests = case.scenario, case.result.rows, case.drawn.requests
-    seen = Counter({f"reason {r.name}": int((rows["reason"] == r).sum()) for r in Reason if r})
+    seen = Counter({f"reason {r.name}": int((rows["reason"] == r).sum()) for r in REASON_NAMES})
     seen.update({f"outcome {o.name}": int((rows["outcome"] == o).sum()) for o in Outcome})
     seen[f"second from {s.rules.offload_from}"] = int((rows["second"] >= 0).sum())
     seen["bound"] = int(rows["bound"].sum())
@@ -574,7 +574,7 @@ def test_cases_exercise_everything() -> None:
         "degradation matrix": 500,
         **{f"queued at {n} servers": 200 for n in (1, 2, 3)},
         **{f"outcome {o.name}": 500 for o in Outcome if o is not Outcome.PENDING},
-        **{f"reason {r.name}": 50 for r in Reason if r},
+        **{f"reason {r.name}": 50 for r in REASON_NAMES},
         **{f"arrivals {process}": 50 for process in ("poisson", "mmpp", "diurnal")},
         **dict.fromkeys(("single requests", "streams periodic", "streams poisson", "phases"), 50),
         **dict.fromkeys(("network deviation", "bandwidth", "link change"), 50),

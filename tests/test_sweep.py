@@ -27,6 +27,7 @@ from fairlead.experiments.piece import Piece, PieceResult
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep, points, read_sweep
 from fairlead.experiments.workers import local
+from fairlead.policies import interface
 from fairlead.policies.interface import Policy, find
 
 SHORT = ["duration_s=5"]
@@ -251,7 +252,8 @@ def test_the_key_notices_a_changed_policy_and_a_changed_trace(tmp_path: Path, mo
     (package / "helper.py").write_text("LIMIT = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     theirs = Policy("theirs", __import__("their_policies").first, "python", package="their-policies")
-    monkeypatch.setattr(identity, "find", lambda name: theirs if name == "theirs" else find(name))
+    for module in (identity, interface):
+        monkeypatch.setattr(module, "find", lambda name: theirs if name == "theirs" else find(name))
     trace, scenario = tmp_path / "arrivals.csv", tmp_path / "traced.yaml"
     scenario.write_text(
         "extends: ecsrl\ntitle: traced\nworkload:\n  sources:\n    camera:\n"
