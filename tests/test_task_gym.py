@@ -99,6 +99,19 @@ def test_agents_that_want_the_same_task_get_it_once() -> None:
     assert env._game.batch.won[0].sum() == 1
 
 
+def test_a_wish_that_is_not_possible_takes_nothing_from_one_that_is() -> None:
+    env = TasksParallelEnv("tapfinger-3", SMALL)
+    for seed in range(40):
+        seen, _ = env.reset(seed=seed)
+        if (env._game.batch.observations.slots[0, :2, 0] == 0).all():
+            break
+    impossible = 1  # the first slot with nothing at all
+    assert seen["edge-1"]["action_mask"][impossible] == 0
+    possible = int(np.flatnonzero(seen["edge-2"]["action_mask"])[1])
+    env.step({"edge-1": impossible, "edge-2": possible, "edge-3": 0})
+    assert env._game.batch.won[0].tolist() == [False, True, False]
+
+
 def test_after_the_end_a_step_is_refused() -> None:
     env = TasksEnv("tapfinger-3", SMALL)
     list(play(env, 1, np.random.default_rng(1)))

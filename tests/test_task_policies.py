@@ -12,6 +12,8 @@ from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements
 from fairlead.domain.tasks import TaskLinkChange, TaskScenario, TunedRule
 from fairlead.experiments.bounds.tasks import completion_bound, has_bound
+from fairlead.experiments.piece import Piece
+from fairlead.experiments.task_piece import run_task_piece
 from fairlead.experiments.tune import tune
 from fairlead.policies.conflicts import COPIES, SOFTMAX, prior_of, resolve
 from fairlead.policies.jit import jit
@@ -212,6 +214,13 @@ def test_tiresias_preempts_who_has_had_most() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["optimus", "afs", "hesrpt", "tiresias"])
+def test_one_task_per_cluster_goes_to_the_next_best_cluster(name: str) -> None:
+    clusters = (cluster("small", 4, 4), cluster("large", 32, 32))
+    scenario, world = all_at_once(kind("only", constant(4), share=1.0), tasks=30, clusters=clusters, mode="single")
+    assert sorted(n for _, _, n, _ in answer_of(scenario, name, world)) == [0, 1]
+
+
 def test_shortest_first_takes_the_short_ones() -> None:
     scenario, world = all_at_once(kind("long", constant(10), 3, 3), kind("short", constant(1), 3, 3), tasks=14)
     kinds = world.worlds.task[0]["type"]
@@ -309,6 +318,19 @@ def test_there_is_no_bound_where_it_would_not_be_one() -> None:
     assert has_bound(tasks_scenario())
     assert not has_bound(tasks_scenario(progress_noise=0.1))
     assert not has_bound(tasks_scenario(link_changes=WORLDS["links"]["link_changes"]))
+
+
+def test_there_is_no_bound_where_a_run_is_cut() -> None:
+    cut = load_tasks("tapfinger-3", ["rate=30", "most_steps=6"])
+    found = run_task_piece(Piece("cut", cut, 0, ("tuned-rule",)))
+    assert found.figures["tuned-rule"]["unfinished"] > 0
+    assert found.bound is None
+
+
+def test_a_policy_that_lacks_its_rule_does_not_stop_the_others() -> None:
+    found = run_task_piece(Piece("built", tasks_scenario(tasks=10), 0, ("min", "tuned-rule"), bounded=False))
+    assert set(found.figures) == {"min"}
+    assert "fairlead tune" in found.failures["tuned-rule"]
 
 
 def test_tuning_finds_a_better_rule() -> None:

@@ -53,7 +53,11 @@ def scenarios(folder: Path) -> dict[str, TaskScenario]:
     links = Reach(draw="links", latency_ms=(10.0, 150.0), most_latency_ms=100.0, **HERE)
     changes = (
         TaskLinkChange(at_step=0, cluster="edge-2", bandwidth=0.7, **HERE),
-        TaskLinkChange(at_step=3, cluster="edge-*", latency=1.4, **HERE),
+        TaskLinkChange(at_step=3, cluster="edge-*", latency=1.4, up=False, **HERE),
+        TaskLinkChange(
+            at_step=3, cluster="edge-2", up=True, bandwidth=0.8, **HERE
+        ),  # at the same time: the last counts
+        TaskLinkChange(at_step=4, cluster="edge-[13]", up=True, **HERE),
         TaskLinkChange(at_step=5, cluster="edge-1", up=False, **HERE),
         TaskLinkChange(at_step=12, cluster="edge-1", up=True, latency=0.5, **HERE),
     )
@@ -153,6 +157,21 @@ def test_the_steps_of_tapfingers_sensitive_tasks() -> None:
     assert np.isinf(plan.steps.reshape(2, 17, 17)[:, :2]).all(), "below two CPUs there is no progress"
     assert np.unique(plan.steps.reshape(2, 17, 17)[0, 2:, 1:]).tolist() == [4.0]
     assert most_running(plan) == 24
+
+
+def test_types_with_complementary_needs_have_room_to_run_side_by_side() -> None:
+    types = (kind("cpus", constant(4), 2, 0), kind("gpus", constant(4), 0, 2))
+    world = world_of(tasks_scenario((cluster("edge-1"),), types, tasks=40, rate=1e6, pending=40))
+    for row in world.snapshot().pending.copy():
+        do(world, START, int(row["task"]), 0, (2, 0, 0) if row["type"] == 0 else (0, 2, 0))
+    assert len(world.snapshot().running) == 16 == most_running(world.plan)
+    assert world.snapshot().free[0].tolist() == [0, 0, 32]
+
+
+def test_a_speed_by_what_is_not_elastic_counts_the_minimum() -> None:
+    by_memory = Speed(form="paper", resource="memory", **HERE)
+    plan = build_task_plan(tasks_scenario(types=(kind("only", by_memory, memory=8, share=1.0),)))
+    assert plan.rate.max() == pytest.approx(np.tanh(0.5))
 
 
 def test_a_task_is_done_after_its_steps_and_frees_what_it_had() -> None:

@@ -18,6 +18,7 @@ from fairlead.domain.scenario import Problem, assumptions_of
 
 MOST_CLUSTERS = 64  # a task's reachable clusters are the bits of one word
 _MOST_TASKS = 1_000_000
+_MOST_NUMBER = 100_000  # of steps, of pending tasks, of units of a resource
 _MOST_ALLOCATIONS = 100_000
 
 
@@ -227,6 +228,14 @@ def _sizes(s: TaskScenario) -> Iterator[Problem]:
         yield ("clusters",), f"{len(s.clusters)} of them: at most {MOST_CLUSTERS} are possible"
     if s.workload.tasks > _MOST_TASKS:
         yield ("workload", "tasks"), f"at most {_MOST_TASKS:,} are possible"
+    for path, number in (("pending", s.rules.pending), ("most_steps", s.rules.most_steps)):
+        if number > _MOST_NUMBER:
+            yield ("rules", path), f"at most {_MOST_NUMBER:,} are possible"
+    for cluster in s.clusters.values():
+        if any(amount > _MOST_NUMBER for amount in cluster.amounts.values()):
+            yield ("clusters", cluster.name, "amounts"), f"at most {_MOST_NUMBER:,} of a resource are possible"
+    if s.resources and not any(resource.elastic for resource in s.resources.values()):
+        yield ("resources",), "at least one must be elastic: else there is nothing to decide but the place"
     shares = sum(kind.share for kind in s.types.values())
     if s.types and abs(shares - 1) > 1e-9:
         yield ("types",), f"their shares add up to {shares:g}, not to 1"

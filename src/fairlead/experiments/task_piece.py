@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead.domain.errors import PolicyError
+from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.tasks import TaskScenario
 from fairlead.experiments.bounds.tasks import completion_bound, has_bound
 from fairlead.experiments.piece import Figures, Piece, PieceResult
@@ -36,13 +36,14 @@ def run_task_piece(piece: Piece) -> PieceResult:
         begin_all(plan, worlds, np.array([piece.seed]), scenario.workload.rate_per_step)
         try:
             run_tasks(plan, worlds, policy, policy.parameters(scenario, plan.steps))
-        except PolicyError as error:
+        except (PolicyError, UserError) as error:  # it went wrong, or lacks what it needs of the scenario
             at = "" if piece.label == scenario.name else f" at {piece.label}"
             failures[name] = f"{error} (scenario {scenario.name}{at}, seed {piece.seed})"
             continue
         figures[name] = summarise(scenario, plan, worlds, 0) | {"fallback_share": 0.0}
         details[name] = _detail(scenario, plan, worlds)
-    bound = completion_bound(plan, worlds, 0) if piece.bounded and has_bound(scenario) else None
+    whole = all(found["unfinished"] == 0 for found in figures.values())  # what is cut can be below it
+    bound = completion_bound(plan, worlds, 0) if piece.bounded and whole and has_bound(scenario) else None
     return PieceResult(piece.label, piece.seed, figures, failures, details, bound)
 
 

@@ -2,12 +2,11 @@
 
     python -m fairlead.learn.tapfinger --world world.npz --out DIR [--steps N] [--device cuda] [--resume]
 
-needs NumPy, Numba and torch alone; `fairlead train tapfinger` does the same from a scenario. One network decides for
-all clusters (MAPPO, Yu et al. 2022, with shared weights); the policy of an agent is Pr(task) Pr(amounts | task)^m,
-where m is 0 for who lost the task to another in conflict resolution (equations 13 and 14 of the paper). Rewards are
-minus the tasks alive; they are not discounted. Worlds of one group have the same workload, and advantages are relative
-to those of the group at the same time, since most of what is good or bad luck is the workload (Mao et al. 2019). Values
-are normalised.
+needs NumPy, Numba and torch alone. One network decides for all clusters (MAPPO, Yu et al. 2022, with shared weights);
+the policy of an agent is Pr(task) Pr(amounts | task)^m, where m is 0 for who lost the task to another in conflict
+resolution (equations 13 and 14 of the paper). Rewards are minus the tasks alive; they are not discounted. Worlds of one
+group have the same workload, and advantages are relative to those of the group at the same time, since most of what is
+good or bad luck is the workload (Mao et al. 2019). Values are normalised.
 """
 
 from __future__ import annotations
@@ -286,6 +285,8 @@ def train(training: Training, out: Path, resume: bool, until_s: float, tell: Cal
     """Train to the end or for so many seconds; `out` has the checkpoint and the curve at any time."""
     file, state = out / "checkpoint.pt", training.state
     out.mkdir(parents=True, exist_ok=True)
+    if resume and not file.exists():
+        raise UserError(f"{out}: there is no checkpoint to resume; without --resume, training begins")
     if resume:
         saved = torch.load(file, map_location=training.device, weights_only=False)
         training.network.load_state_dict(saved["network"])
@@ -297,6 +298,7 @@ def train(training: Training, out: Path, resume: bool, until_s: float, tell: Cal
         training.clone(tell)
         state.seconds = time.monotonic() - began
         tell(_words(training.validate()))
+        _save(training, file, out)
     between = max(1, training.steps // training.settings.validations)
     while state.step < training.steps and time.monotonic() < end:
         figures = training.update()
@@ -368,4 +370,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except UserError as wrong:
+        sys.exit(f"tapfinger: {wrong}")

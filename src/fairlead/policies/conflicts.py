@@ -3,7 +3,7 @@
 Pr(cluster | task) is taken proportional to Pr(task | cluster) Pr(cluster): how much a cluster wants the task, its
 score, times a prior that favours clusters with room. The prior is the number of such tasks that the cluster has room
 for; that of the authors' program, the softmax over the clusters of min_r free_r / minimum_r, is the other one. The
-highest wins, of equals the first. Called by the policy, by the world's agents and by the gym.
+highest wins, of equals the first. Called by the world's agents, and so by training and the gym.
 """
 
 from __future__ import annotations

@@ -32,6 +32,8 @@ def completion_bound(plan: TaskPlan, worlds: TaskWorlds, b: int) -> float | None
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
+    if not np.isfinite(plan.steps).any(axis=1).all():
+        return None  # a type that never ends
     useful = [_useful(plan, j) for j in range(len(plan.minimum))]
     tasks, (clusters, resources) = len(worlds.task[b]), plan.capacity.shape
     reach = np.zeros(tasks, np.uint64)

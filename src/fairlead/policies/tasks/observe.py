@@ -3,8 +3,8 @@
 "tasks-1": of every cluster what is free and what it has of each resource, tasks that it sees and that queue behind; of
 every pending task its minimum, type, how long it has waited and whether it has run; of every running task its amounts,
 type, how long it has run and lived. Amounts are in units of the most that a task can get, counts and times of ten.
-Pending tasks are listed once; `slots` has for each cluster the rows of those that it sees. Called by the policy, by the
-gym and by training, so that all see the same.
+Pending tasks are listed once; `slots` has for each cluster the rows of those that it sees. Called by training and the
+gym.
 """
 
 from __future__ import annotations

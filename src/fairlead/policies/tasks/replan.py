@@ -57,11 +57,17 @@ def gather(snapshot: Snapshot) -> Tasks:
 
 
 @jit
-def settle(snapshot: Snapshot, tasks: Tasks, t: int) -> bool:
-    """Give a task its minimum, where it runs or, if it waits, on the cluster with room for most of its kind."""
+def settle(snapshot: Snapshot, tasks: Tasks, t: int, taken: Any) -> bool:
+    """Give a task its minimum, where it runs or, if it waits, on the cluster with room for most of its kind.
+
+    `taken` (N,) are clusters that start no more; it is kept here, for single-task mode.
+    """
     best, most = -1, 0.0
     for n in range(len(snapshot.free)):
-        mine = tasks.was[t] == n if tasks.was[t] >= 0 else not snapshot.excluded[tasks.row[t], n] & _UNSEEN
+        if tasks.was[t] >= 0:
+            mine = tasks.was[t] == n
+        else:
+            mine = not taken[n] and not snapshot.excluded[tasks.row[t], n] & _UNSEEN
         copies = np.inf
         for k in range(snapshot.free.shape[1]):
             low = snapshot.minimum[tasks.type[t], k]
@@ -72,6 +78,7 @@ def settle(snapshot: Snapshot, tasks: Tasks, t: int) -> bool:
     if best < 0:
         return False
     tasks.to[t] = best
+    taken[best] |= snapshot.single and tasks.was[t] < 0
     for k in range(snapshot.free.shape[1]):
         tasks.amounts[t, k] = snapshot.minimum[tasks.type[t], k]
         tasks.free[best, k] -= tasks.amounts[t, k]
@@ -80,34 +87,12 @@ def settle(snapshot: Snapshot, tasks: Tasks, t: int) -> bool:
 
 @jit
 def settle_all(snapshot: Snapshot, tasks: Tasks) -> None:
-    """First those that run, which always fit, then those that wait, by arrival; in single-task mode one per cluster."""
+    """First those that run, which always fit, then those that wait, by arrival."""
     taken = np.zeros(len(snapshot.free), np.bool_)
     for waiting in (False, True):
         for t in range(len(tasks.row)):
-            if (tasks.was[t] < 0) == waiting and settle(snapshot, tasks, t) and waiting and snapshot.single:
-                if taken[tasks.to[t]]:
-                    unsettle(tasks, t)
-                else:
-                    taken[tasks.to[t]] = True
-
-
-@jit
-def unsettle(tasks: Tasks, t: int) -> None:
-    """Take back what a task was given."""
-    for k in range(tasks.amounts.shape[1]):
-        tasks.free[tasks.to[t], k] += tasks.amounts[t, k]
-        tasks.amounts[t, k] = 0
-    tasks.to[t] = -1
-
-
-@jit
-def allocation(snapshot: Snapshot, amounts: Any) -> int:
-    """The number of an allocation: the column of `steps`."""
-    number = 0
-    for k in range(len(amounts)):
-        if snapshot.elastic[k]:
-            number = number * (snapshot.most[k] + 1) + amounts[k]
-    return number
+            if (tasks.was[t] < 0) == waiting:
+                settle(snapshot, tasks, t, taken)
 
 
 @jit

@@ -1,9 +1,9 @@
 """Shortest first: the task that needs least goes first, with the amounts that make it cheapest.
 
-Of each type the cheapest allocation is the one of least steps x (largest share of a cluster that it takes), of equals
-the fastest; what it costs times what is left orders the tasks. A task starts on the cluster with the most room for its
-kind, with that allocation, or waits: it never pre-empts or resizes. An oracle: speeds and progress are not known to
-real schedulers.
+Of each type the cheapest allocation is the one of least steps x (largest share of all clusters' amounts that it takes),
+of equals the fastest; what it costs times what is left orders the tasks. A task starts on the cluster with the most
+room for its kind, with that allocation, or waits: it never pre-empts or resizes. An oracle: speeds and progress are not
+known to real schedulers.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 from fairlead.domain.task_records import Placements, Snapshot
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.tasks.interface import task_policy
-from fairlead.policies.tasks.replan import emit, gather, settle, unsettle
+from fairlead.policies.tasks.replan import emit, gather, settle
 
 
 def _threshold(scenario: TaskScenario, steps: Any) -> Any:
@@ -32,7 +32,7 @@ def _threshold(scenario: TaskScenario, steps: Any) -> Any:
     return [(low + high) / 2.0]
 
 
-@task_policy("tiresias", source="Tiresias", preempts=True, prepare=_threshold)
+@task_policy("tiresias", source="Tiresias", knows=("speed",), preempts=True, prepare=_threshold)
 def tiresias(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
     tasks = gather(snapshot)
     count = len(tasks.row)
@@ -45,9 +45,5 @@ def tiresias(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> 
         keys[t] = (2 * count if service >= parameters[0] else 0) + (0 if ran else count) + t
     taken = np.zeros(len(snapshot.free), np.bool_)
     for t in np.argsort(keys):
-        if settle(snapshot, tasks, t) and tasks.was[t] < 0 and snapshot.single:
-            if taken[tasks.to[t]]:
-                unsettle(tasks, t)
-            else:
-                taken[tasks.to[t]] = True
+        settle(snapshot, tasks, t, taken)
     return emit(snapshot, tasks, out)

@@ -8,8 +8,9 @@ each of its slots whether the task fits, and the task), then all clusters. Of th
 row, without the second part. *Action*: 0 is nothing; 1 + slot * allocations + allocation starts the task in a slot with
 these amounts of the elastic resources (of several clusters: their actions one after the other, without another 0). What
 is not possible counts as nothing. *Time* goes on when nobody has started anything (multi-task mode) or with every step
-(single-task mode); steps in which nothing could be done are skipped. *Reward*: minus the tasks alive, summed over the
-steps of time that went by, for every agent the same. *End*: all tasks are done; cut after the scenario's `most_steps`.
+(single-task mode: the single environment then starts one task a step in all); steps in which nothing could be done are
+skipped. *Reward*: minus the tasks alive, summed over the steps of time that went by, for every agent the same. *End*:
+all tasks are done; cut after the scenario's `most_steps`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pettingzoo import ParallelEnv
 
 from fairlead.domain.errors import UserError
 from fairlead.domain.tasks import TaskScenario
+from fairlead.sim.gym.worlds import workload_seed
 from fairlead.sim.tasks.batch import TaskBatch
 from fairlead.sim.tasks.plan import build_task_plan
 
@@ -43,7 +45,7 @@ class _Game:
             raise UserError(f"overrides ({', '.join(overrides)}) need a scenario's name or file")
         self.scenario, self.plan = scenario, build_task_plan(scenario)
         self.names = list(scenario.clusters)
-        self._seed, self._workload = 0, 0
+        self._seed, self._episode, self._workload = 0, 0, 0
         self.batch = TaskBatch(
             self.plan, 1, lambda b, episode: (self._workload, scenario.workload.rate_per_step), again=False
         )
@@ -58,8 +60,8 @@ class _Game:
 
     def begin(self, seed: int | None) -> None:
         """The first episode of a seed, or the next."""
-        self._seed = self._seed + 1 if seed is None else operator.index(seed) * 1_000_003
-        self._workload = self._seed
+        self._seed, self._episode = (self._seed, self._episode + 1) if seed is None else (operator.index(seed), 0)
+        self._workload = workload_seed(self._seed, self._episode)
         self.batch.ended[:] = True
         self.batch._prepare()
         self.batch.begin()
@@ -156,7 +158,7 @@ class TasksEnv(gymnasium.Env[Any, Any]):
             raise UserError("the episode has ended: reset first")
         cluster, inner = divmod(operator.index(action) - 1, self._each)
         actions = [0] * len(self._game.names)
-        if operator.index(action) > 0:
+        if 0 < operator.index(action) <= len(actions) * self._each:
             actions[cluster] = 1 + inner
         reward, game = self._game.step(actions), self._game
         return self._observe(), reward, game.ended and not game.cut, game.cut, game.info()

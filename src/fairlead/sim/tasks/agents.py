@@ -14,7 +14,7 @@ import numpy as np
 from fairlead.policies.conflicts import prior_of, resolve
 from fairlead.policies.jit import inlined
 from fairlead.policies.randomness import POLICY, uniform
-from fairlead.sim.tasks.engine import advance, bit, fits, start
+from fairlead.sim.tasks.engine import advance, bit, fits, start, startable
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 
 NOTHING = -1
@@ -43,7 +43,7 @@ def step(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int)
     world, started = worlds.world[b], 0
     for n in range(wishes.task.shape[1]):
         i = wishes.task[b, n]
-        if i < 0 or i >= world.arrived or not bit(worlds.task[b, i].seen, n):
+        if i < 0 or i >= world.arrived or not startable(plan, worlds, b, i, n, wishes.amounts[b, n]):
             wishes.task[b, n] = NOTHING
         else:
             wishes.prior[b, n] = prior_of(worlds.free[b], n, plan.minimum, worlds.task[b, i].type, prior)

@@ -78,17 +78,26 @@ def _possible(plan: TaskPlan, kind: int, amounts: Any, k: int, most: int) -> boo
 
 
 @inlined
-def start(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, n: int, amounts: Any) -> bool:
-    """Start task `i` on cluster `n` with these amounts (K,)."""
-    world = worlds.world[b]
-    if i < 0 or i >= world.arrived or n < 0 or n >= plan.capacity.shape[0]:
-        return False
+def startable(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, n: int, amounts: Any) -> bool:
+    """Whether a task that has arrived can start on cluster `n` with these amounts (K,)."""
     task = worlds.task[b, i]
     if task.state != WAITING or not bit(task.seen, n):
         return False
     for k in range(plan.minimum.shape[1]):
         if not _possible(plan, task.type, amounts, k, worlds.free[b, n, k]):
             return False
+    return True
+
+
+@inlined
+def start(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, n: int, amounts: Any) -> bool:
+    """Start task `i` on cluster `n` with these amounts (K,)."""
+    world = worlds.world[b]
+    if i < 0 or i >= world.arrived or n < 0 or n >= plan.capacity.shape[0]:
+        return False
+    task = worlds.task[b, i]
+    if not startable(plan, worlds, b, i, n, amounts):
+        return False
     _grant(plan, worlds, b, i, n, amounts)
     _count(worlds.queue, b, task.reach, -1)
     _count(worlds.seen, b, task.seen, -1)

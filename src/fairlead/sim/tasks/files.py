@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def load_task_world(file: Path) -> TaskWorld:
             return TaskWorld(about["name"], TaskPlan(**arrays), found["rule"], tuple(about["overrides"]))
     except OSError as error:
         raise UserError(f"{file}: can't read it: {error.strerror or error}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise UserError(f"{file}: not a world of tasks ({one_line(error)})") from None
 
 

@@ -39,6 +39,8 @@ class Handle:
 
     def place(self, answer: Placements, count: int) -> int:
         """Carry out the first `count` placements one by one; FINE, or the row of the first that is not possible."""
+        if not 0 <= count <= len(answer.rows):
+            raise ValueError(f"{count} placements: 0 to {len(answer.rows)} are possible")
         return int(self._carry_out(self.plan, self.worlds, self.b, answer, count))
 
     def advance(self) -> None:

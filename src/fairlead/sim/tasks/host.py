@@ -70,11 +70,11 @@ def _run_python(handle: Handle, policy: TaskPolicy, parameters: Any, answer: Pla
     while not handle.over:
         try:
             shown = handle if policy.kind == "planner" else handle.snapshot()
-            count = policy.function(shown, parameters, uniform(seed, POLICY, decisions, 0), answer)
+            count = int(policy.function(shown, parameters, uniform(seed, POLICY, decisions, 0), answer))
+            fault = handle.place(answer, count)
         except Exception as error:  # a third party's: whatever it raises fails its run alone
             raise PolicyError(f"policy {policy.name!r} raised {one_line(error)}") from error
         decisions, asked = decisions + 1, asked + 1
-        fault = handle.place(answer, count)
         if fault != FINE:
             return fault
         if count == 0 or single:

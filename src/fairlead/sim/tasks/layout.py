@@ -101,7 +101,7 @@ class TaskPlan(NamedTuple):
     form: Any  # int32 (J,)
     rate: Any  # float64 (J, A)
     curve: Any  # int32 (J, A): where an allocation's curve starts in `curves`; -1: none
-    curves: Any  # float64: of each curve its length, then its progress after 0, 1, 2, ... steps
+    curves: Any  # float64: of each curve its number of points, their distance in steps, then progress at these
     steps: Any  # float64 (J, A): steps to the end, without noise
     changes: Any  # LINK_CHANGE (E,), by time
 

@@ -48,10 +48,21 @@ def build_task_plan(scenario: TaskScenario) -> TaskPlan:
 
 
 def most_running(plan: TaskPlan) -> int:
-    """How many tasks can run at once."""
-    needs = np.maximum(plan.minimum, 1)[:, None, :]  # (J, 1, K): a type that needs none of a resource is not held by it
-    copies = np.where(plan.minimum[:, None, :] > 0, plan.capacity[None] // needs, np.iinfo(np.int32).max)
-    return int(copies.min(axis=2).max(axis=0).sum())
+    """No more tasks than this can run at once.
+
+    A cluster runs at most capacity / (the least that any type needs) tasks that need a resource. If all types need some
+    resource, that bounds them all; else every task needs one resource at least, so the sum over resources does.
+    """
+    total = 0
+    for capacity in plan.capacity:
+        by_resource = [
+            (int(c) // int(needs[needs > 0].min()), bool((needs > 0).all()))
+            for c, needs in zip(capacity, plan.minimum.T, strict=True)
+            if (needs > 0).any()
+        ]
+        shared = [copies for copies, all_need_it in by_resource if all_need_it]
+        total += min(shared) if shared else sum(copies for copies, _ in by_resource)
+    return max(1, min(total, int(plan.rules["tasks"][0])))
 
 
 def _amounts(names: list[str], given: Any) -> Any:
@@ -96,7 +107,8 @@ def _speeds(scenario: TaskScenario, types: list[TaskType], most: Any, elastic: A
                 x >= kind.minimum.get(name, 0) for x, name, e in zip(amounts, names, elastic, strict=True) if e
             )
             if enough and measured is None:
-                rate[j, a] = _rate(kind.speed, dict(zip(names, amounts, strict=True)))
+                given = {n: x if e else kind.minimum.get(n, 0) for n, x, e in zip(names, amounts, elastic, strict=True)}
+                rate[j, a] = _rate(kind.speed, given)
             elif enough and measured is not None:
                 curve[j, a] = len(curves)
                 points, distance = measured.at(dict(zip(names, amounts, strict=True)))
@@ -126,7 +138,7 @@ def _changes(s: TaskScenario) -> Any:
                 up = up if change.up is None else change.up
                 found.append((change.at_step, n, (bandwidth, latency, up)))
     changes = np.zeros(len(found), LINK_CHANGE)
-    for row, (at, n, state) in zip(changes, sorted(found), strict=True):
+    for row, (at, n, state) in zip(changes, sorted(found, key=lambda change: change[0]), strict=True):
         row["at"], row["cluster"], row["state"] = at, n, np.array(state, LINK_STATE)
     return changes
 
