@@ -126,8 +126,8 @@ class TasksEnv(gymnasium.Env[Any, Any]):
     >>> env = gymnasium.make("fairlead.sim.gym:fairlead/Tasks-v1", scenario="pointer-test")
     >>> seen, info = env.reset(seed=1)
     >>> seen, reward, terminated, truncated, info = env.step(env.action_space.sample(mask=seen["action_mask"]))
-    >>> seen["action_mask"][0], reward <= 0
-    (np.int8(1), True)
+    >>> seen["action_mask"].item(0), reward <= 0
+    (1, True)
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  Gymnasium's own form
