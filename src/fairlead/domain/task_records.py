@@ -10,14 +10,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from fairlead.domain.outcomes import Reason
+
 # What a placement does.
 START: Final = 0  # a pending task, on a cluster, with these amounts
 RESIZE: Final = 1  # a running task gets these amounts instead
 PREEMPT: Final = 2  # a running task goes back to the queues; its progress is kept
 
-#: What a policy may know beyond what can be seen, as bits: how far tasks are, how long each allocation takes, and what
-#: arrives later (which no snapshot tells: it is for planners that have the whole workload).
-KNOWLEDGE: Final = {"progress": 1, "speed": 2, "future": 4}
+#: Bits of `excluded` that say that a cluster does not see a task; without them it does, whether it has room or not.
+UNSEEN: Final = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
+
+#: What a policy may know beyond what can be seen, as bits: how far tasks are, how long each allocation takes.
+KNOWLEDGE: Final = {"progress": 1, "speed": 2}
 
 #: A task that waits and that some cluster sees.
 PENDING: Final = np.dtype(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -68,11 +68,12 @@ def tune(scenario: TaskScenario, workloads: int, progress: Progress = lambda don
     trials = _Trials(scenario, workloads)
     by = [name for name, resource in scenario.resources.items() if resource.elastic][-1]
     orders: list[tuple[str, ...]] = [(), *((name,) for name in scenario.types)]
-    places = [(first, packing) for first in orders for packing in ("best", "worst")]
+    packings: tuple[Literal["best", "worst"], ...] = ("best", "worst")
+    places = [(first, packing) for first in orders for packing in packings]
     found = []
     for done, (first, packing) in enumerate(places):
         progress(done, len(places))
-        start = TunedRule(by=by, first=first, packing=packing, wanted={}, least={}, source="fairlead tune")  # type: ignore[arg-type]
+        start = TunedRule(by=by, first=first, packing=packing, wanted={}, least={}, source="fairlead tune")
         found.append(_descend(trials, start))
     progress(len(places), len(places))
     best = min(found, key=trials.mean)

@@ -57,13 +57,13 @@ def _arrival_files(s: Scenario) -> Iterator[tuple[DataPath, Callable[[], object]
     for source in s.workload.sources.values():
         if file := source.arrivals.file:
             path = ("workload", "sources", source.name, "arrivals", "file")
-            yield path, lambda file=file: read_trace(file, s.workload.duration_s, s.workload.sites)  # type: ignore[misc]
+            yield path, functools.partial(read_trace, file, s.workload.duration_s, s.workload.sites)
 
 
 def _curve_files(s: TaskScenario) -> Iterator[tuple[DataPath, Callable[[], object]]]:
     for kind in s.types.values():
         if kind.speed.file:
-            yield ("types", kind.name, "speed", "file"), lambda kind=kind: read_curves(s, kind)  # type: ignore[misc]
+            yield ("types", kind.name, "speed", "file"), functools.partial(read_curves, s, kind)
 
 
 _WORLDS = {

@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.domain.outcomes import Reason
-from fairlead.domain.task_records import START, Placements, Snapshot
+from fairlead.domain.task_records import START, UNSEEN, Placements, Snapshot
 from fairlead.policies.jit import jit
 from fairlead.policies.randomness import POLICY, uniform
-
-_UNSEEN = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
 
 
 @jit
@@ -24,7 +21,7 @@ def place_anything(snapshot: Snapshot, u: float, out: Placements, at_random: boo
         pairs, chosen, cluster = 0, -1, -1
         for p in range(tasks):
             for n in range(clusters):
-                if not gone[p] and not taken[n] and not snapshot.excluded[p, n] & _UNSEEN:
+                if not gone[p] and not taken[n] and not snapshot.excluded[p, n] & UNSEEN:
                     if _fits(snapshot, free, p, n):
                         pairs += 1
                         if uniform(seed, POLICY, placed * tasks * clusters + p * clusters + n, 0) * pairs < 1.0:

@@ -29,7 +29,7 @@ import numpy as np
 from fairlead.domain.task_records import KNOWLEDGE
 from fairlead.domain.tasks import TaskScenario
 
-Knowledge = Literal["progress", "speed", "future"]
+Knowledge = Literal["progress", "speed"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class TaskPolicy:
     kind: Literal["compiled", "python", "planner"] = "compiled"
     source: str = ""
     summary: str = ""
-    knows: tuple[Knowledge, ...] = ()  # progress of tasks, speed of types, what arrives later
+    knows: tuple[Knowledge, ...] = ()  # progress of tasks, speed of types
     preempts: bool = False
     resizes: bool = False
     prepare: Callable[[TaskScenario, Any], Any] | None = None  # parameters from a scenario and its steps table (J, A)

@@ -13,13 +13,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fairlead.domain.outcomes import Reason
-from fairlead.domain.task_records import Snapshot
+from fairlead.domain.task_records import UNSEEN, Snapshot
 from fairlead.policies.jit import inlined
 
 VERSION: Final = "tasks-1"
 _TEN: Final = np.float32(0.1)
-_UNSEEN = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
 
 
 class Observations(NamedTuple):
@@ -59,7 +57,7 @@ def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
     for n in range(clusters):
         used = 0
         for p in range(len(snapshot.pending)):
-            if not snapshot.excluded[p, n] & _UNSEEN and used < slots:
+            if not snapshot.excluded[p, n] & UNSEEN and used < slots:
                 out.slots[b, n, used] = p
                 out.fits[b, n, used] = snapshot.excluded[p, n] == 0
                 used += 1
@@ -83,7 +81,7 @@ def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
         out.pending[b, p, resources + types] = min(task.waited * _TEN, np.float32(10.0))
         out.pending[b, p, resources + types + 1] = task.executed > 0
         for n in range(clusters):
-            out.seen[b, p, n] = not snapshot.excluded[p, n] & _UNSEEN
+            out.seen[b, p, n] = not snapshot.excluded[p, n] & UNSEEN
     out.running[b, :, :] = 0.0
     out.runs_on[b, :, :] = 0.0
     for r in range(len(snapshot.running)):

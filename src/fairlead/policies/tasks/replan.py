@@ -14,12 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairlead.domain.outcomes import Reason
-from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements, Snapshot
+from fairlead.domain.task_records import PREEMPT, RESIZE, START, UNSEEN, Placements, Snapshot
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.jit import jit
-
-_UNSEEN = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
 
 
 class Tasks(NamedTuple):
@@ -67,7 +64,7 @@ def settle(snapshot: Snapshot, tasks: Tasks, t: int, taken: Any) -> bool:
         if tasks.was[t] >= 0:
             mine = tasks.was[t] == n
         else:
-            mine = not taken[n] and not snapshot.excluded[tasks.row[t], n] & _UNSEEN
+            mine = not taken[n] and not snapshot.excluded[tasks.row[t], n] & UNSEEN
         copies = np.inf
         for k in range(snapshot.free.shape[1]):
             low = snapshot.minimum[tasks.type[t], k]

@@ -12,12 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.domain.outcomes import Reason
-from fairlead.domain.task_records import START, Placements, Snapshot
+from fairlead.domain.task_records import START, UNSEEN, Placements, Snapshot
 from fairlead.policies.jit import jit
 from fairlead.policies.tasks.interface import task_policy
-
-_UNSEEN = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
 
 
 @jit
@@ -60,7 +57,7 @@ def shortest_first(snapshot: Snapshot, parameters: Any, u: float, out: Placement
         kind = snapshot.pending[p].type
         best, room = -1, 0.0
         for n in range(clusters):
-            copies, fits = np.inf, not snapshot.excluded[p, n] & _UNSEEN and not taken[n]
+            copies, fits = np.inf, not snapshot.excluded[p, n] & UNSEEN and not taken[n]
             for k in range(resources):
                 need = min(cheapest[kind, k], snapshot.capacity[n, k])
                 fits &= free[n, k] >= need

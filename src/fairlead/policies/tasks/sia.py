@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairlead.domain.outcomes import Reason
-from fairlead.domain.task_records import Placements, Snapshot
+from fairlead.domain.task_records import UNSEEN, Placements, Snapshot
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.tasks.interface import task_policy
 from fairlead.policies.tasks.replan import Tasks, emit, gather
 
-_UNSEEN = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
 _POWER, _UNSERVED = -0.5, 1.1
 _KEEP = 1e-4  # what a configuration that a task has is worth in a tie
 
@@ -72,7 +70,7 @@ def _choices(snapshot: Snapshot, tasks: Tasks, lost: float) -> list[_Choice]:
             clusters, age = [int(was)], float(snapshot.running[tasks.row[t]]["alive"])
             has = snapshot.amounts[tasks.row[t]]
         else:
-            clusters = [n for n in range(len(snapshot.free)) if not snapshot.excluded[tasks.row[t], n] & _UNSEEN]
+            clusters = [n for n in range(len(snapshot.free)) if not snapshot.excluded[tasks.row[t], n] & UNSEEN]
             age, has = 0.0, None
         for n in clusters:
             for amounts, steps in configurations[kind]:

@@ -15,13 +15,12 @@ import numpy as np
 
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Reason
-from fairlead.domain.task_records import START, Placements, Snapshot
+from fairlead.domain.task_records import START, UNSEEN, Placements, Snapshot
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.jit import jit
 from fairlead.policies.tasks.interface import task_policy
 
 _BLOCKED = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED)
-_UNSEEN = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED | Reason.QUEUED)
 
 
 def parameters(scenario: TaskScenario, steps: Any) -> Any:
@@ -91,7 +90,7 @@ def _cluster(snapshot: Snapshot, p: int, free: Any, taken: Any, wanted: Any, lea
     by, best_fit, kind = int(parameters[0]), parameters[1] > 0, snapshot.pending[p].type
     chosen, tight = -1, False  # tight: all that is wanted is free there
     for n in range(snapshot.free.shape[0]):
-        if snapshot.excluded[p, n] & _UNSEEN or taken[n]:
+        if snapshot.excluded[p, n] & UNSEEN or taken[n]:
             continue
         enough, whole = True, True
         for k in range(free.shape[1]):
