@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from fairlead.domain.errors import UserError
-from fairlead.learn.tapfinger import TapFingerSettings, Training, as_inputs, play_greedily, shape_of, train
+from fairlead.learn.tapfinger import train
 from fairlead.learn.tapfinger_network import SIZES, Inputs, TapFinger
+from fairlead.learn.tapfinger_play import as_inputs, play_greedily, shape_of
+from fairlead.learn.tapfinger_ppo import TapFingerSettings, Training
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
@@ -30,7 +32,7 @@ def some_inputs(world: TaskWorld, worlds: int = 16, steps: int = 25) -> tuple[Ta
     for _ in range(steps):
         slots, allocations = batch.by_rule(tuned_rule.compiled, world.rule)
         batch.step(slots, allocations, np.ones(slots.shape))
-    return batch, as_inputs(batch, CPU)
+    return batch, as_inputs(batch.observations, CPU)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +124,7 @@ def test_a_short_training_improves_on_its_start(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     world = small_world()
     settings = TapFingerSettings(
-        worlds=64, group=8, rollout=32, minibatches=4, clone=300, validations=2, validation_workloads=32, rate=2e-4
+        worlds=64, group=8, rollout=32, minibatches=4, clone=30, validations=2, validation_workloads=32, rate=2e-4
     )
     training = Training(world, settings, 1, 2 * 64 * 32, "cpu")
     seeds = range(2**34, 2**34 + 32)

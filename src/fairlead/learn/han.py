@@ -3,8 +3,9 @@
 Wang et al., WWW 2019, as TapFinger (section 4.2) uses it: along each kind of edge, nodes attend to their neighbours
 (graph attention); over the kinds of edges that lead to a node there is a second, semantic attention. Repaired where the
 released one loses what it needs: every node keeps itself (a projection of its own and a residual), nodes that are only
-padding take no part, and semantic attention is per graph, so that a decision does not depend on who else is in a batch.
-Used by `tapfinger_network`.
+padding take no part, semantic attention is per graph, so that a decision does not depend on who else is in a batch, and
+beside the mean of its neighbours a node gets a gated sum of them: how many GPUs come free soon is a sum, which a mean
+can't tell. Used by `tapfinger_network`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class EdgeAttention(nn.Module):
         scores = (asks * self.to_score).sum(-1)[:, :, None] + (values * self.from_score).sum(-1)[:, None]
         there = edges[..., None]  # (B, to, from, 1)
         scores = nn.functional.leaky_relu(scores, 0.2) + _FAR * (1.0 - there)
-        weights = torch.softmax(scores, dim=2) * there
+        weights = (torch.softmax(scores, dim=2) + torch.sigmoid(scores) / 4.0) * there
         return torch.einsum("btsh,bshw->bthw", weights, values).flatten(2)
 
 

@@ -2,12 +2,13 @@
 
     batch = TaskBatch(plan, 1024, lambda world, episode: (seed, rate))
     batch.step(slots, allocations, scores)      what each cluster of each world wants: int64, int64, float64 (B, N)
-    batch.observations, batch.rewards, batch.ended, batch.advanced, batch.won
+    batch.observations, batch.rewards, batch.passed, batch.ended, batch.won
 
 A slot is one of a cluster's pending tasks, or the number of slots for nothing; an allocation is the number of amounts
 of the elastic resources. Steps in which no agent could do anything are skipped. The reward is minus the tasks alive,
-summed over the steps of time that went by: its sum over an episode is minus the sum of completion times. A world whose
-episode has ended begins the next at once, unless told otherwise (`again`).
+summed over the steps of time that went by: its sum over an episode is minus the sum of completion times. `passed` are
+those of these steps before the last task arrived. A world whose episode has ended begins the next at once, unless told
+otherwise (`again`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class TaskBatch:
             size, clusters, self.slots, most_running(plan), resources, self.types
         )
         self.rewards, self.ended = np.zeros(size), np.ones(size, np.bool_)
-        self.advanced = np.zeros(size, np.bool_)  # time went on
+        self.passed = np.zeros(size)  # steps of time that went by while tasks were to come
         self.won = np.zeros((size, clusters), np.bool_)  # the cluster started what it wanted
         self.finished = np.full(size, np.nan)  # mean completion time of the last episode that has ended
         self.episodes = np.zeros(size, np.int64)  # drawn so far, of each world
@@ -72,7 +73,7 @@ class TaskBatch:
 
     def step(self, slots: Any, allocations: Any, scores: Any) -> None:
         """Carry out what the agents want, begin anew what has ended, and observe."""
-        told = self.rewards, self.ended, self.advanced, self.won, self.finished
+        told = self.rewards, self.passed, self.ended, self.won, self.finished
         wanted = slots, allocations, scores, self._wishes, self._prior, self._again
         self._each(_compiled_step(), *self._next, self.observations, *wanted, *told)
         if self._again:
@@ -113,16 +114,18 @@ def _begin(
 def _step(
     plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, seeds: Any, rates: Any, out: Observations,
     slots: Any, allocations: Any, scores: Any, wishes: Wishes, prior: int, again: bool,
-    rewards: Any, ended: Any, advanced: Any, won: Any, finished: Any,
+    rewards: Any, passed: Any, ended: Any, won: Any, finished: Any,
 ) -> None:  # fmt: skip
     for b in range(first, last):
-        before = worlds.world[b].alive_steps
+        before, now = worlds.world[b].alive_steps, worlds.world[b].now
+        last = worlds.task[b, worlds.world[b].tasks - 1].arrival
         _wish(plan, worlds, b, out, slots, allocations, scores, wishes)
-        advanced[b] = step(plan, worlds, b, wishes, prior)
+        step(plan, worlds, b, wishes, prior)
         for n in range(won.shape[1]):
             won[b, n] = wishes.task[b, n] != NOTHING
         _to_next_choice(plan, worlds, b, room, out)
         rewards[b] = before - worlds.world[b].alive_steps
+        passed[b] = max(0, min(last, worlds.world[b].now) - now)
         ended[b] = over(plan, worlds, b)
         if ended[b]:
             finished[b] = worlds.world[b].alive_steps / worlds.world[b].tasks
@@ -221,7 +224,7 @@ def _compiled_begin() -> Any:
 @cache
 def _compiled_step() -> Any:
     wanted = _WHOLES, _WHOLES, _REALS, wishes_type(), types.int64, types.boolean
-    told = _REAL, _FLAGS, _FLAGS, _MANY_FLAGS, _REAL
+    told = _REAL, _REAL, _FLAGS, _MANY_FLAGS, _REAL
     return typed_kernel(_step, *_world_types(), _WHOLE, _REAL, observations_type(), *wanted, *told)
 
 

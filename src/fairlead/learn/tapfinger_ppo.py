@@ -1,0 +1,232 @@
+"""TapFinger's multi-agent PPO: clone the tuned rule, then learn to be better than it.
+
+One network decides for all clusters (MAPPO, Yu et al. 2022, with shared weights); the policy of an agent is
+Pr(task) Pr(amounts | task)^m, where m is 0 for who lost the task to another in conflict resolution (equations 13 and 14
+of the paper). What counts is the mean completion time of a long workload, so the reward is minus the tasks alive, not
+discounted, and relative to what a step costs on average while tasks arrive: values then say how much better or worse a
+state is than others, not how much of the workload is left (Dai and Gluzman 2022). Worlds of one group have the same
+workload, and advantages are relative to those of the group at the same time, since most of what is good or bad luck is
+the workload (Mao et al. 2019). Values are normalised. Run by `tapfinger`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import nn
+
+from fairlead.domain.errors import UserError
+from fairlead.learn.tapfinger_network import SIZES, Inputs, TapFinger
+from fairlead.learn.tapfinger_play import Roll, play, play_greedily, shape_of
+from fairlead.policies.tasks.tuned_rule import tuned_rule
+from fairlead.sim.tasks.batch import TaskBatch
+from fairlead.sim.tasks.files import TaskWorld
+from fairlead.sim.tasks.host import run_tasks
+from fairlead.sim.tasks.worlds import new_worlds
+
+TRAINING_SEED: Final = 2**33  # of workloads; comparisons use seeds below 2^31
+VALIDATION_SEED: Final = 2**32
+_FOLLOW: Final = 0.1  # how fast running means follow, a roll-out
+
+
+@dataclass(frozen=True)
+class TapFingerSettings:
+    """What can be set."""
+
+    size: str = "small"  # of the network: small or paper
+    worlds: int = 1024  # played at once
+    group: int = 8  # worlds with the same workload
+    rollout: int = 64  # joint decisions of each world between updates
+    epochs: int = 2
+    minibatches: int = 16
+    rate: float = 3e-4  # of learning, falling to a tenth
+    clip: float = 0.2
+    entropy: float = 0.01  # falling to nothing
+    trace: float = 0.97  # lambda of generalised advantage estimation
+    value_weight: float = 0.5
+    gradient: float = 0.5  # longest gradient
+    clone: int = 40  # roll-outs in which it clones the tuned rule first; 0: none
+    clone_rate: float = 1e-3  # of learning meanwhile, falling to a tenth
+    validations: int = 40
+    validation_workloads: int = 128
+    lambdas: tuple[float, ...] = ()  # arrivals a step to train over; none: the scenario's
+
+
+@dataclass
+class Point:
+    """A validation: mean completion time, and the gap to the tuned rule on the same workloads with its interval."""
+
+    step: int
+    seconds: float
+    steps: float
+    gap: float
+    ci95: float
+
+
+@dataclass
+class State:
+    """What training has come to, beside the network."""
+
+    step: int = 0
+    seconds: float = 0.0
+    points: list[Point] = field(default_factory=list)
+    best: dict[str, Any] = field(default_factory=dict)
+    mean: float = 0.0  # of returns, for normalised values
+    deviation: float = 0.0  # of returns; 0: none were seen yet
+    costs: dict[float, float] = field(default_factory=dict)  # of a step, by arrivals a step
+
+
+class Training:
+    """One training."""
+
+    def __init__(self, world: TaskWorld, settings: TapFingerSettings, seed: int, steps: int, device: str) -> None:
+        if settings.size not in SIZES:
+            raise UserError(f"size {settings.size!r}: expected {' or '.join(SIZES)}")
+        torch.manual_seed(seed)
+        self.world, self.settings, self.seed, self.steps = world, settings, seed, steps
+        self.device, self.state = torch.device(device), State()
+        self.network = TapFinger(shape_of(world.plan), *SIZES[settings.size]).to(self.device)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), settings.rate, eps=1e-5, fused=True)
+        self.batch = TaskBatch(world.plan, settings.worlds, self._workload)
+        self._roll = Roll(self.batch, settings.rollout, self.device)
+        self._rule_steps: Any = None
+
+    def _workload(self, b: int, episode: int, group: int = 0) -> tuple[int, float]:
+        rates = self.settings.lambdas or (float(self.world.plan.rules["rate"][0]),)
+        number = (self.seed * 1_000_003 + episode) * self.settings.worlds + b // (group or self.settings.group)
+        return TRAINING_SEED + number, rates[number % len(rates)]
+
+    # ---- learning
+
+    def clone(self, tell: Any) -> None:
+        """Learn to do what the tuned rule does, and what that leads to, where it goes."""
+        batch = TaskBatch(self.world.plan, self.settings.worlds, partial(self._workload, group=1))  # all of them unlike
+        for roll_out in range(self.settings.clone):
+            last = play(self.network, batch, self._roll, (tuned_rule.compiled, self.world.rule))
+            self._prepare(last)
+            loss = self._epochs(self._clone_loss, self.settings.clone_rate, 1.0 - roll_out / self.settings.clone)
+            tell(roll_out, loss)
+
+    def update(self) -> float:
+        """Play a roll-out and learn from it; the entropy of choices."""
+        self._prepare(play(self.network, self.batch, self._roll))
+        entropy = self._epochs(self._ppo_loss, self.settings.rate, max(0.0, 1.0 - self.state.step / self.steps))
+        self.state.step += self._roll.reward.size
+        return entropy
+
+    def _epochs(self, loss_of: Any, rate: float, left: float) -> float:
+        """Learn from the roll-out; the mean of what the loss tells."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * max(0.1, left)
+        rows, told = self._roll.reward.size, []
+        for _ in range(self.settings.epochs):
+            for some in np.array_split(torch.randperm(rows).numpy(), self.settings.minibatches):
+                self.optimiser.zero_grad(set_to_none=True)
+                for count, x, part in self._roll.pieces(some):
+                    loss, figure = loss_of(x, part, left)
+                    (loss * (count / len(some))).backward()
+                    told.append(figure)
+                nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient)
+                self.optimiser.step()
+        return float(torch.stack(told).mean())
+
+    def _clone_loss(self, x: Inputs, part: dict[str, torch.Tensor], left: float) -> tuple[torch.Tensor, torch.Tensor]:
+        slot, amounts, value = _judge(self.network, x, part)
+        free = _free(x)
+        started = (part["chosen"] < x.slots.shape[2]).to(free.dtype)
+        chosen = (slot[0] + started * amounts[0]) * free
+        wrong = -chosen.sum() / free.sum().clamp(min=1)
+        return wrong + self.settings.value_weight * self._value_loss(value, part), wrong.detach()
+
+    def _ppo_loss(self, x: Inputs, part: dict[str, torch.Tensor], left: float) -> tuple[torch.Tensor, torch.Tensor]:
+        (slot, slot_entropy), (amounts, amounts_entropy), value = _judge(self.network, x, part)
+        won, free, clip = part["won"], _free(x), self.settings.clip
+        ratio = torch.exp(slot - part["log_slot"] + won * (amounts - part["log_amounts"]))
+        gain = part["advantage"][:, None]
+        clipped = torch.minimum(ratio * gain, ratio.clamp(1 - clip, 1 + clip) * gain) * free
+        policy = -clipped.sum() / free.sum().clamp(min=1)
+        entropy = ((slot_entropy + won * amounts_entropy) * free).sum() / free.sum().clamp(min=1)
+        loss = policy + self.settings.value_weight * self._value_loss(value, part)
+        return loss - self.settings.entropy * left * entropy, entropy.detach()
+
+    def _value_loss(self, value: torch.Tensor, part: dict[str, torch.Tensor]) -> torch.Tensor:
+        return nn.functional.smooth_l1_loss(value, (part["target"] - self.state.mean) / self.state.deviation)
+
+    # ---- what a roll-out was worth
+
+    def _prepare(self, last: torch.Tensor) -> None:
+        """Fill in the roll-out's advantages and targets."""
+        roll, state = self._roll, self.state
+        for rate in np.unique(roll.rate).tolist():
+            there = roll.rate == rate
+            cost = -float(roll.reward[there].sum()) / max(1.0, float(roll.passed[there].sum()))
+            state.costs[rate] = cost + (1 - _FOLLOW) * (state.costs.get(rate, cost) - cost)
+        costs = np.vectorize(state.costs.__getitem__, otypes=[float])(roll.rate)
+        reward = torch.from_numpy(roll.reward + costs * roll.passed).float().to(self.device)
+        goes_on = torch.from_numpy(~roll.ended).float().to(self.device)
+        whole = state.deviation or 1.0
+        value, after = roll.value * whole + state.mean, last * whole + state.mean
+        running = torch.zeros_like(last)
+        for t in reversed(range(len(reward))):
+            error = reward[t] + goes_on[t] * after - value[t]
+            running = error + self.settings.trace * goes_on[t] * running
+            roll.advantage[t], after = running, value[t]
+        roll.target[:] = roll.advantage + value
+        self._follow(float(roll.target.mean()), float(roll.target.std()))
+        roll.advantage -= self._of_group(roll.advantage)
+        roll.advantage /= roll.advantage.std() + 1e-6
+
+    def _follow(self, mean: float, deviation: float) -> None:
+        state = self.state
+        share = _FOLLOW if state.deviation else 1.0
+        state.mean += share * (mean - state.mean)
+        state.deviation += share * (max(1e-3, deviation) - state.deviation)
+
+    def _of_group(self, figures: torch.Tensor) -> torch.Tensor:
+        """The mean over the worlds of the same group at the same time of the same episode."""
+        roll = self._roll
+        group = np.arange(figures.shape[1]) // self.settings.group
+        cell = (group * (int(roll.episode.max()) + 1) + roll.episode) * (int(roll.now.max()) + 1) + roll.now
+        _, where = np.unique(cell.ravel(), return_inverse=True)
+        index = torch.from_numpy(where.ravel()).to(self.device)
+        total = torch.zeros(int(where.max()) + 1, device=self.device).index_add(0, index, figures.flatten())
+        count = torch.zeros_like(total).index_add(0, index, torch.ones_like(figures).flatten())
+        return (total / count)[index].view_as(figures)
+
+    # ---- how good it is
+
+    def validate(self) -> Point:
+        """The best choice of every agent, on workloads that it never learns from, beside the tuned rule."""
+        n = self.settings.validation_workloads
+        if self._rule_steps is None:
+            worlds = new_worlds(self.world.plan, np.arange(VALIDATION_SEED, VALIDATION_SEED + n))
+            run_tasks(self.world.plan, worlds, tuned_rule, self.world.rule)
+            self._rule_steps = worlds.world["alive_steps"] / worlds.task.shape[1]
+        found = play_greedily(self.network, self.world.plan, range(VALIDATION_SEED, VALIDATION_SEED + n), self.device)
+        gap = found - self._rule_steps
+        point = Point(self.state.step, self.state.seconds, found.mean(), gap.mean(), 1.98 * gap.std(ddof=1) / n**0.5)
+        if all(point.steps < other.steps for other in self.state.points):
+            self.state.best = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
+        self.state.points.append(point)
+        return point
+
+
+def _free(x: Inputs) -> torch.Tensor:
+    """1 for agents that could do something (B, N)."""
+    return (x.fits.sum(-1) > 0).to(x.fits.dtype)
+
+
+def _judge(network: TapFinger, x: Inputs, part: dict[str, torch.Tensor]) -> tuple[Any, Any, torch.Tensor]:
+    """Of what was done: log probability and entropy, of slots and of amounts (B, N); and values (B,)."""
+    tokens, scores, value = network.embed(x)
+    slots = torch.log_softmax(scores, -1)
+    amounts = torch.log_softmax(network.allocate(x, tokens, part["chosen"]), -1)
+    slot, given = (
+        (logs.gather(-1, done[..., None])[..., 0], -(logs.exp() * logs).sum(-1))
+        for logs, done in ((slots, part["chosen"]), (amounts, part["given"]))
+    )
+    return slot, given, value
