@@ -74,6 +74,24 @@ def test_the_short_names_of_fields(tmp_path: Path) -> None:
     assert load_tasks(small(tmp_path)).most_per_task() == {"cpu": 4, "gpu": 4, "memory": 2}
 
 
+def test_speed_is_the_form_of_every_type_that_has_one_of_the_two(tmp_path: Path) -> None:
+    types = {
+        name: {
+            **SMALL["types"]["a"],
+            "share": 0.25,
+            "speed": {"form": form, "resource": "gpu", "steps": 3, "assumed": True},
+        }
+        for name, form in (("a", "paper"), ("b", "released"), ("c", "constant"), ("d", "paper"))
+    }
+    file = small(tmp_path, "types", types)
+    forms = [kind.speed.form for kind in load_tasks(file, ["speed=released"]).types.values()]
+    assert forms == ["released", "released", "constant", "released"]
+    with pytest.raises(UserError) as error:
+        load_tasks("tapfinger-testbed-3", ["speed=paper"])
+    words = "speed is short for types.*.speed.form where it is paper or released, which is nowhere in this scenario"
+    assert str(error.value) == f"--set speed=paper: {words}"
+
+
 @pytest.mark.parametrize(
     ("path", "value", "line"),
     [
