@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,15 @@ def measured(folder: Path, **steps: Sequence[int]) -> dict[str, Speed]:
     file = folder / "measured.csv"
     file.write_text("\n".join(["type,cpu,gpu,time_s,progress", *rows]))
     return {name: Speed(form="trace", file=str(file), **HERE) for name in steps}
+
+
+def gavel_speed(folder: Path, by_gpus: dict[str, float]) -> Speed:
+    """A task of 100 training steps, so many of them a second with so many GPUs, from a file in Gavel's layout."""
+    jobs = {f"('ResNet-18 (batch size 16)', {n})": {"null": figure} for n, figure in by_gpus.items()}
+    file = folder / "throughputs.json"
+    file.write_text(json.dumps({"v100": jobs}))
+    job = {"job": "ResNet-18 (batch size 16)", "gpu": "v100", "total_steps": 100}
+    return Speed(form="gavel", file=str(file), resource="gpu", **job, **HERE)
 
 
 def kind(

@@ -19,7 +19,7 @@ from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.plan import build_task_plan, most_running
 from fairlead.sim.tasks.workload import draw_later
 from fairlead.sim.tasks.worlds import new_worlds
-from task_builders import HERE, by_gpu, cluster, constant, kind, tasks_scenario
+from task_builders import HERE, by_gpu, cluster, constant, gavel_speed, kind, tasks_scenario
 
 KNOWS_ALL = 3
 
@@ -64,6 +64,7 @@ def scenarios(folder: Path) -> dict[str, TaskScenario]:
         TaskLinkChange(at_step=12, cluster="edge-1", up=True, latency=0.5, **HERE),
     )
     traced = Speed(form="trace", file=curve_file(folder), **HERE)
+    gavel = gavel_speed(folder, {"1": 0.5, "2": 0.9, "4": 1.5, "8": 1.2})
     limited = (
         kind("insensitive", constant(3), memory=10, regions=("north",)),
         kind("sensitive", by_gpu("paper"), cpu=3, gpu=2, memory=5, certificates=("iso",)),
@@ -79,6 +80,7 @@ def scenarios(folder: Path) -> dict[str, TaskScenario]:
         "links": tasks_scenario(reach=links, link_changes=changes, pending=4, rate=5.0),
         "subset-links": tasks_scenario(link_changes=changes, pending=4, rate=5.0),
         "limits": tasks_scenario(unlike, limited, progress_noise=0.1, rate=2.0),
+        "throughputs": tasks_scenario(types=(kind("insensitive", constant(3)), kind("sensitive", gavel, gpu=2))),
         "traces": tasks_scenario(types=(kind("insensitive", constant(2.5)), kind("sensitive", traced)), switching=0.3),
     }
 
@@ -114,7 +116,7 @@ def compare_worlds(world: Handle, oracle: ReferenceTasks) -> None:
         assert world.worlds.task[0, runs.number]["progress"] == pytest.approx(runs.progress, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["plain", "noise", "links", "subset-links", "limits", "traces"])
+@pytest.mark.parametrize("name", ["plain", "noise", "links", "subset-links", "limits", "throughputs", "traces"])
 @pytest.mark.parametrize("seed", range(4))
 def test_equals_the_oracle_step_by_step_on_random_play(name: str, seed: int, tmp_path: Path) -> None:
     scenario = scenarios(tmp_path)[name]
@@ -165,6 +167,16 @@ def test_the_steps_of_tapfingers_sensitive_tasks() -> None:
     assert np.isinf(plan.steps.reshape(2, 17, 17)[:, :2]).all(), "below two CPUs there is no progress"
     assert np.unique(plan.steps.reshape(2, 17, 17)[0, 2:, 1:]).tolist() == [4.0]
     assert most_running(plan) == 24
+
+
+def test_the_steps_of_gavels_throughputs(tmp_path: Path) -> None:
+    # 100 training steps, a step of 10 s. One GPU makes 0.6 a second, so 6 of the 100 in a step: 17 steps; two make 11:
+    # 10 steps; three, between 1.1 and 2.1 a second, 16: 7 steps; four 21: 5 steps, and more than four no more.
+    speed = gavel_speed(tmp_path, {"1": 0.6, "2": 1.1, "4": 2.1})
+    for least, expected in ((1, [np.inf, 17, 10, 7, 5, 5, 5]), (2, [np.inf, np.inf, 10, 7, 5, 5, 5])):
+        plan = build_task_plan(tasks_scenario(types=(kind("only", speed, gpu=least, share=1.0),)))
+        assert plan.steps[0].reshape(17, 17)[2, :7].tolist() == expected
+        assert np.isinf(plan.steps[0].reshape(17, 17)[1]).all(), "below two CPUs there is no progress"
 
 
 def test_types_with_complementary_needs_have_room_to_run_side_by_side() -> None:

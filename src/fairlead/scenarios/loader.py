@@ -22,6 +22,7 @@ from fairlead.domain.errors import UserError, nearest
 from fairlead.domain.scenario import Problem, Scenario, check
 from fairlead.domain.tasks import TaskScenario, check_tasks
 from fairlead.scenarios.curves import read_curves
+from fairlead.scenarios.gavel import read_throughputs
 from fairlead.scenarios.traces import read_trace
 from fairlead.scenarios.yaml_lines import DataPath, Lines, Loader, merge, read_yaml
 
@@ -68,10 +69,12 @@ def _arrival_files(s: Scenario) -> Iterator[tuple[DataPath, Callable[[], object]
             yield path, functools.partial(read_trace, file, s.workload.duration_s, s.workload.sites)
 
 
-def _curve_files(s: TaskScenario) -> Iterator[tuple[DataPath, Callable[[], object]]]:
+def _speed_files(s: TaskScenario) -> Iterator[tuple[DataPath, Callable[[], object]]]:
     for kind in s.types.values():
         if kind.speed.file:
-            yield ("types", kind.name, "speed", "file"), functools.partial(read_curves, s, kind)
+            gavel = kind.speed.form == "gavel"
+            read = functools.partial(read_throughputs, kind) if gavel else functools.partial(read_curves, s, kind)
+            yield ("types", kind.name, "speed", "file"), read
 
 
 _WORLDS = {
@@ -85,7 +88,7 @@ _WORLDS = {
     "tasks": _World(
         TaskScenario,
         check_tasks,
-        _curve_files,
+        _speed_files,
         (("resources",), ("clusters",), ("types",)),
         {"rate": _Short("workload.rate_per_step"), "speed": _Short("types.*.speed.form", ("paper", "released"))},
     ),

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from fairlead.domain.tasks import TaskCluster, TaskScenario, TaskType
 from fairlead.policies.randomness import TASK_GAP, TASK_NOISE, TASK_REACH, TASK_TYPE, exponential, uniform
 from fairlead.scenarios.curves import read_curves
+from fairlead.scenarios.gavel import read_throughputs
 
 Amounts = dict[str, int]
 
@@ -186,8 +187,19 @@ class ReferenceTasks:
             return 1.0 / (speed.steps or math.inf)
         if speed.form == "trace":
             return self._gain_on_curve(task)
+        if speed.form == "gavel":
+            return self._gain_by_throughput(task)
         rate = math.tanh(task.amounts[speed.resource or ""] / speed.scale)
         return rate * math.sqrt(1.2 - task.progress) if speed.form == "released" else rate
+
+    def _gain_by_throughput(self, task: Task) -> float:
+        speed, found = task.kind.speed, read_throughputs(task.kind)
+        has, steps_per_s = task.amounts[speed.resource or ""], dict(zip(found.gpus, found.steps_per_s, strict=True))
+        below = max(n for n in steps_per_s if n <= has)
+        above = min((n for n in steps_per_s if n > has), default=below)
+        rise = (steps_per_s[above] - steps_per_s[below]) / max(1, above - below)
+        throughput = steps_per_s[below] + rise * (has - below)
+        return throughput * self.scenario.rules.interval_s / (speed.total_steps or math.inf)
 
     def _gain_on_curve(self, task: Task) -> float:
         curve, distance = self._curve(task.kind, task.amounts)
