@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fairlead.domain.tasks import (
@@ -30,6 +33,23 @@ def constant(steps: float) -> Speed:
 
 def by_gpu(form: Any = "released") -> Speed:
     return Speed(form=form, resource="gpu", **HERE)
+
+
+def measured(folder: Path, **steps: Sequence[int]) -> dict[str, Speed]:
+    """Speeds of types that take so many steps, at an even pace, with 1, 2, ... GPUs and two CPUs."""
+    rows = [f"{name},2,{1 + g},{10 * s},1" for name, row in steps.items() for g, s in enumerate(row)]
+    file = folder / "measured.csv"
+    file.write_text("\n".join(["type,cpu,gpu,time_s,progress", *rows]))
+    return {name: Speed(form="trace", file=str(file), **HERE) for name in steps}
+
+
+def gavel_speed(folder: Path, by_gpus: dict[str, float]) -> Speed:
+    """A task of 100 training steps, so many of them a second with so many GPUs, from a file in Gavel's layout."""
+    jobs = {f"('ResNet-18 (batch size 16)', {n})": {"null": figure} for n, figure in by_gpus.items()}
+    file = folder / "throughputs.json"
+    file.write_text(json.dumps({"v100": jobs}))
+    job = {"job": "ResNet-18 (batch size 16)", "gpu": "v100", "total_steps": 100}
+    return Speed(form="gavel", file=str(file), resource="gpu", **job, **HERE)
 
 
 def kind(

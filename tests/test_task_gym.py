@@ -13,12 +13,14 @@ from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from fairlead.domain.errors import UserError
+from fairlead.domain.task_records import START
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.gym import tasks
 from fairlead.sim.gym.tasks import TasksEnv, TasksParallelEnv
 from fairlead.sim.tasks.batch import TaskBatch
-from fairlead.sim.tasks.host import run_tasks
+from fairlead.sim.tasks.handle import FINE, Handle
+from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.worlds import new_worlds
 
@@ -78,6 +80,51 @@ def test_every_action_that_the_mask_allows_starts_a_task_and_no_other_does() -> 
             env.step(action)
             world = env._game.batch.worlds.world[0]
             assert (int(world["running"]) > before or int(world["done"]) > 0) == starts
+
+
+def test_in_single_task_mode_every_cluster_has_a_turn_before_time_goes_on() -> None:
+    env = TasksEnv("tapfinger-3", [*SMALL, "mode=single"])
+    worlds, each, turns = env._game.batch.worlds, env._game.actions - 1, []
+    dice = np.random.default_rng(3)
+    seen, _ = env.reset(seed=5)
+    ended = False
+    while not ended:
+        turn = int(seen["observation"][-3:].argmax())
+        assert seen["observation"][-3:].sum() == 1
+        possible = np.flatnonzero(seen["action_mask"])[1:]
+        assert set((possible - 1) // each) == {turn}, "only the cluster whose turn it is can act, and it can"
+        turns.append((int(worlds.world[0]["now"]), turn))
+        seen, _, ended, _, info = env.step(int(dice.choice(possible)) if dice.random() < 0.9 else 0)
+    assert turns == sorted(set(turns)), "in their order, each once in a step"
+    # The same starts, through the engine's own single-task mode, which lets a cluster start one task a step.
+    tasks, amounts = worlds.task[0].copy(), worlds.amounts[0].copy()
+    together = np.bincount(tasks["started"])
+    assert together.max() > 1, "several clusters start in one step"
+    plan = build_task_plan(load_tasks("tapfinger-3", [*SMALL, "mode=single"]))
+    world = Handle(plan, new_worlds(plan, [int(worlds.world[0]["seed"])]))
+    out = new_placements(plan, world.room)
+    while not world.over:
+        now = np.flatnonzero(tasks["started"] == world.worlds.world[0]["now"])
+        for row, i in enumerate(now):
+            out.rows[row], out.amounts[row] = (i, tasks["cluster"][i], START), amounts[i]
+        assert world.place(out, len(now)) == FINE
+        world.advance()
+    assert world.worlds.task[0]["finished"].tolist() == tasks["finished"].tolist()
+    assert info["completion_steps"] == world.worlds.world[0]["alive_steps"] / 12
+
+
+def test_nothing_passes_the_turn_on_and_so_does_what_is_not_possible() -> None:
+    env = TasksEnv("tapfinger-3", [*SMALL, "mode=single"])
+    each = env._game.actions - 1
+    for seed in range(40):
+        seen, _ = env.reset(seed=seed)
+        if all(env._game.mask(n).any() for n in range(3)):
+            break
+    for turn, action in ((0, 0), (1, 1 + each), (2, 1)):  # nothing; no amounts at all; another cluster's
+        assert (seen["observation"][-3:].tolist().index(1), env._game.now) == (turn, 0)
+        assert seen["action_mask"][action] == (action == 0)
+        seen, reward, _, _, _ = env.step(action)
+    assert (int(env._game.batch.worlds.world[0]["running"]), env._game.now > 0, reward < 0) == (0, True, True)
 
 
 def test_the_return_is_the_sum_of_completion_times() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from fairlead.experiments.task_piece import run_task_piece
 from fairlead.experiments.tune import tune
 from fairlead.policies.conflicts import COPIES, SOFTMAX, prior_of, resolve
 from fairlead.policies.jit import jit
+from fairlead.policies.tasks.allocations import useful
 from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.replan import fitted_steps
+from fairlead.policies.tasks.sia import restart_factor
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.catalog import find_task_policy, task_policies
 from fairlead.sim.tasks.handle import FINE, Handle
@@ -26,7 +29,7 @@ from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.summary import completion_steps, summarise
 from fairlead.sim.tasks.worlds import new_worlds
-from task_builders import HERE, by_gpu, cluster, constant, kind, tasks_scenario
+from task_builders import HERE, by_gpu, cluster, constant, kind, measured, tasks_scenario
 
 RULE = TunedRule(by="gpu", wanted={"sensitive": {"gpu": 10}}, least={"sensitive": {"gpu": 5}}, packing="best", **HERE)
 NAMES = sorted(task_policies())
@@ -53,6 +56,26 @@ def all_at_once(*types: Any, tasks: int, clusters: tuple[Any, ...] = (cluster("e
     scenario = tasks_scenario(clusters, types, tasks=tasks, **more)
     plan = build_task_plan(scenario)
     return scenario, Handle(plan, new_worlds(plan, [3]))
+
+
+def one_of_each(folder: Path, gpus: int, **steps: list[int]) -> Any:
+    """A cluster with so many GPUs and a task of each type, in this order, which takes these steps with 1, 2, ... GPUs.
+
+    Steps of the form a / GPUs + b are on the curve that policies fit, so what they know is exact.
+    """
+    types = [kind(name, speed, share=1 / len(steps)) for name, speed in measured(folder, **steps).items()]
+    scenario = tasks_scenario((cluster("edge-1", 4, gpus),), tuple(types), len(types), 1e6, most_steps=5000)
+    plan = build_task_plan(scenario)
+    worlds = next(
+        w for w in (new_worlds(plan, [seed]) for seed in range(99)) if (np.diff(w.task[0]["type"]) == 1).all()
+    )
+    return scenario, Handle(plan, worlds)
+
+
+def do(world: Handle, what: int, task: int, amounts: tuple[int, int, int] = (0, 0, 0)) -> None:
+    out = new_placements(world.plan, world.room)
+    out.rows[0], out.amounts[0] = (task, 0, what), amounts
+    assert world.place(out, 1) == FINE
 
 
 def run_all(scenario: TaskScenario, name: str, seeds: Any) -> Any:
@@ -201,9 +224,7 @@ def test_tiresias_preempts_who_has_had_most() -> None:
     first_long = int(np.flatnonzero(kinds == 1)[0])
     threshold = find_task_policy("tiresias").parameters(scenario, world.plan.steps)[0]
     assert threshold == 11.0
-    out = new_placements(world.plan, world.room)
-    out.rows[0], out.amounts[0] = (first_long, 0, START), (2, 1, 0)
-    assert world.place(out, 1) == FINE
+    do(world, START, first_long, (2, 1, 0))
     for _ in range(10):
         world.advance()
         assert answer_of(scenario, "tiresias", world) == [], "in the first queue, by start"
@@ -212,6 +233,90 @@ def test_tiresias_preempts_who_has_had_most() -> None:
     assert answer_of(scenario, "tiresias", world) == [
         (PREEMPT, first_long, 0, [0, 0, 0]), (START, other, 0, [2, 1, 0])
     ]  # fmt: skip
+
+
+def test_tiresias_goes_by_start_inside_a_queue() -> None:
+    # Three tasks that came together, room for one: the last started in step 0, the second in step 1, the first never.
+    # All in the first queue (the threshold is 20 GPU-steps), so the last goes on, and the first waits for both.
+    one = (cluster("edge-1", 2, 1),)
+    scenario, world = all_at_once(kind("only", constant(20), share=1.0), tasks=3, clusters=one)
+    for task in (2, 1):
+        do(world, START, task, (2, 1, 0))
+        world.advance()
+        do(world, PREEMPT, task)
+    world.advance()
+    assert answer_of(scenario, "tiresias", world) == [(START, 2, 0, [2, 1, 0])]
+    do(world, START, 1, (2, 1, 0))
+    assert answer_of(scenario, "tiresias", world) == [(PREEMPT, 1, 0, [0, 0, 0]), (START, 2, 0, [2, 1, 0])]
+    do(world, PREEMPT, 1)
+    do(world, START, 2, (2, 1, 0))
+    assert answer_of(scenario, "tiresias", world) == [], "the first never ran: it preempts nobody of its queue"
+
+
+@pytest.mark.parametrize(
+    ("short", "amounts"),
+    [
+        # Each has one of three GPUs, the short one (L) would finish sooner than the long one (H), whose speed doubles
+        # with the third: (1/18 - 1/36) / (1/18) = 1/2. L gets it if (pL+ - pL) / pL is more than that:
+        ([12, 6, 4], {0: 2, 1: 1}),  # (1/6 - 1/12) / (1/12) = 1
+        ([12, 9, 8], {0: 1, 1: 2}),  # (1/9 - 1/12) / (1/12) = 1/3
+    ],
+)
+def test_afs_by_hand(tmp_path: Path, short: list[int], amounts: dict[int, int]) -> None:
+    scenario, world = one_of_each(tmp_path, 3, short=short, long=[36, 18, 12])
+    assert {i: a[1] for _, i, _, a in answer_of(scenario, "afs", world)} == amounts
+
+
+def test_hesrpt_by_hand(tmp_path: Path) -> None:
+    # Two tasks on 8 GPUs whose steps 840 (1 + 1 / k) fall like k^-0.269 (least squares of logarithms): the exponent
+    # 1 / (1 - 0.269) = 1.368 gives the long one 0.5^1.368 = 0.387 of 8: 3 whole GPUs, the short one 4.90: 4, and
+    # what is left over. Even shares would be 4 and 4, the shortest alone 1 and 7.
+    short = [840 + 840 // k for k in range(1, 9)]
+    scenario, world = one_of_each(tmp_path, 8, long=[2 * s for s in short], short=short)
+    assert {i: a[1] for _, i, _, a in answer_of(scenario, "hesrpt", world)} == {0: 3, 1: 5}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "amounts"),
+    [
+        # The goodput of `grows` is its GPUs, `same` has 1 with one. Costs G^-0.5 each, or 1.1 unserved:
+        (4, {0: 3, 1: 1}),  # 3 + 1: 0.577 + 1 = 1.577; 4 + 0: 0.5 + 1.1 = 1.6; 2 + 1: 1.707
+        (3, {0: 3}),  # 3 + 0: 0.577 + 1.1 = 1.677; 2 + 1: 0.707 + 1 = 1.707
+    ],
+)
+def test_sia_by_hand(tmp_path: Path, gpus: int, amounts: dict[int, int]) -> None:
+    scenario, world = one_of_each(tmp_path, gpus, grows=[12, 6, 4, 3][:gpus], same=[12] * gpus)
+    assert {i: a[1] for _, i, _, a in answer_of(scenario, "sia", world)} == amounts
+
+
+def test_sia_restarts_a_task_the_less_the_more_often_it_has_restarted() -> None:
+    # A second GPU makes it 17 / 9 = 1.89 times as fast, which is worth a restart while r > 9 / 17 = 0.53. A restart
+    # loses a whole step (S = 1): after two steps without one r = (2 - 0) / (2 + 1) = 0.67, after four of which two
+    # were restarts r = (4 - 2) / (4 + 1) = 0.4.
+    one = (cluster("edge-1", 2, 2),)
+    for changes, answer in ((0, [(RESIZE, 0, 0, [2, 2, 0])]), (2, [])):
+        scenario, world = all_at_once(kind("only", by_gpu("paper"), share=1.0), tasks=1, clusters=one, switching=0.0)
+        do(world, START, 0, (2, 1, 0))
+        world.advance()
+        for gpus in (2, 1)[:changes]:
+            do(world, RESIZE, 0, (2, gpus, 0))
+            world.advance()
+        world.advance()
+        assert answer_of(scenario, "sia", world) == answer
+
+
+def test_sias_restart_factor() -> None:
+    assert restart_factor(10, 2, 0.5) == pytest.approx((10 - 2 * 0.5) / (10 + 0.5))
+    assert restart_factor(3, 9, 1.0) == 0.05, "never below"
+    assert restart_factor(0, 0, 0.0) == 1.0, "where nothing is lost"
+
+
+def test_amounts_are_useful_if_fewer_are_slower() -> None:
+    # CPUs 0..2 by GPUs 0..2, one of each needed, a gigabyte for everyone: the second CPU is of no use.
+    steps = np.array([np.inf, np.inf, np.inf, np.inf, 6.0, 3.0, np.inf, 6.0, 3.0])
+    most, elastic = np.array([2, 2, 1]), np.array([True, True, False])
+    amounts, taken = useful(np.array([1, 1, 1]), most, elastic, steps)
+    assert (amounts.tolist(), taken.tolist()) == ([[1, 2, 1], [1, 1, 1]], [3.0, 6.0])
 
 
 @pytest.mark.parametrize("name", ["optimus", "afs", "hesrpt", "tiresias"])

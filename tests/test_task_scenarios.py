@@ -74,6 +74,24 @@ def test_the_short_names_of_fields(tmp_path: Path) -> None:
     assert load_tasks(small(tmp_path)).most_per_task() == {"cpu": 4, "gpu": 4, "memory": 2}
 
 
+def test_speed_is_the_form_of_every_type_that_has_one_of_the_two(tmp_path: Path) -> None:
+    types = {
+        name: {
+            **SMALL["types"]["a"],
+            "share": 0.25,
+            "speed": {"form": form, "resource": "gpu", "steps": 3, "assumed": True},
+        }
+        for name, form in (("a", "paper"), ("b", "released"), ("c", "constant"), ("d", "paper"))
+    }
+    file = small(tmp_path, "types", types)
+    forms = [kind.speed.form for kind in load_tasks(file, ["speed=released"]).types.values()]
+    assert forms == ["released", "released", "constant", "released"]
+    with pytest.raises(UserError) as error:
+        load_tasks("tapfinger-testbed-3", ["speed=paper"])
+    words = "speed is short for types.*.speed.form where it is paper or released, which is nowhere in this scenario"
+    assert str(error.value) == f"--set speed=paper: {words}"
+
+
 @pytest.mark.parametrize(
     ("path", "value", "line"),
     [
@@ -82,7 +100,7 @@ def test_the_short_names_of_fields(tmp_path: Path) -> None:
         ("types.a.share", 0.5, "their shares add up to 0.5, not to 1"),
         ("types.a.minimum", {"gpus": 1}, "types.a.minimum.gpus: unknown resource (did you mean 'gpu'?)"),
         ("types.a.minimum", {"gpu": 0}, "a task needs some of at least one resource"),
-        ("types.a.speed.form", "fast", "types.a.speed.form: expected 'constant', 'paper', 'released' or 'trace'"),
+        ("types.a.speed.form", "fast", "types.a.speed.form: expected 'constant', 'paper', 'released', "),
         ("types.a.speed", {"form": "constant", "assumed": True}, "steps is missing"),
         ("types.a.speed.resource", "tpu", "unknown resource 'tpu'"),
         ("resources.memory.most_per_task", 3, "most_per_task is for elastic resources"),
@@ -135,6 +153,62 @@ def test_a_trace_that_is_wrong_is_told_with_its_line(tmp_path: Path, rows: str, 
         load_any(file)
     assert line in str(error.value)
     assert f"(named in {file}:" in str(error.value)
+
+
+THROUGHPUTS = {
+    "k80": {
+        "('ResNet-18 (batch size 16)', 1)": {"null": 4.8, "('A3C', 1)": [2.1, 1.9]},
+        "('ResNet-18 (batch size 16)', 2)": {"null": 8.1},
+        "('A3C', 1)": {"('ResNet-18 (batch size 16)', 1)": [1.9, 2.1]},
+        "('CycleGAN', 1)": {"null": 0.0},
+        "('LM (batch size 5)', 2)": {"null": 9.0},
+    },
+    "v100": {"('ResNet-18 (batch size 16)', 1)": {"null": 20.5}},
+}
+GAVEL = {
+    "form": "gavel", "file": "t.json", "job": "ResNet-18 (batch size 16)", "gpu": "k80", "total_steps": 500,
+    "resource": "gpu", "assumed": True,
+}  # fmt: skip
+
+
+def test_throughputs_are_shown_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(THROUGHPUTS))
+    file = small(tmp_path, "types.a.speed", GAVEL)
+    assert main(["show", file]) == 0
+    assert "500 training steps" in " ".join(capsys.readouterr().out.replace("│", " ").split())
+    question = ["compare", file, "--policies", "min", "--seeds", "2", "--jobs", "1", "--no-bound"]
+    assert main([*question, "--json", str(tmp_path / "out.json")]) == 0
+    found = json.loads((tmp_path / "out.json").read_text())["scenarios"]["small"]["policies"]["min"]
+    # One GPU makes 48 of 500 training steps in 10 s: 11 steps.
+    assert min(found["by_seed"]["completion_steps"]) >= 11
+
+
+@pytest.mark.parametrize(
+    ("changed", "text", "line"),
+    [
+        ({"file": "no.json"}, "", "no.json: can't read it: No such file or directory"),
+        ({}, "type,cpu\n", "t.json: not a file of throughputs: "),
+        ({}, "[1, 2]", "t.json: not a file of throughputs: expected a map of types of GPU to jobs"),
+        ({}, '{"k80": {"resnet": {"null": 1}}}', "expected jobs such as \"('ResNet-18 (batch size 16)', 2)\""),
+        ({"gpu": "k8"}, "", "t.json: unknown type of GPU 'k8' (did you mean 'k80'?)"),
+        ({"job": "ResNet-18"}, "", "unknown job 'ResNet-18' on 'k80' (did you mean 'ResNet-18 (batch size 16)'?)"),
+        ({"job": "A3C"}, "", "'A3C' has no figure of its own on 'k80'"),
+        ({"job": "CycleGAN"}, "", "'CycleGAN' has no figure of its own on 'k80'"),
+        ({"job": "LM (batch size 5)"}, "", "the minimum of 'a' (gpu 1) was not measured"),
+        ({"total_steps": 0}, "", "types.a.speed.total_steps: total_steps must be above 0, got 0"),
+        ({"job": None}, "", "job is missing: a speed of the form 'gavel' needs it"),
+    ],
+)
+def test_throughputs_that_are_wrong_are_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, Any], text: str, line: str
+) -> None:
+    (tmp_path / "t.json").write_text(text or json.dumps(THROUGHPUTS))
+    file = small(tmp_path, "types.a.speed", {name: v for name, v in (GAVEL | changed).items() if v is not None})
+    assert main(["show", file]) == 2
+    error = capsys.readouterr().err
+    assert line in error
+    assert file in error
+    assert error.count("\n") == 1
 
 
 def test_each_command_says_which_world_it_wants(capsys: pytest.CaptureFixture[str]) -> None:

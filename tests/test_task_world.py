@@ -12,12 +12,14 @@ import pytest
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import PLACEMENT, PREEMPT, RESIZE, START, Placements
 from fairlead.domain.tasks import Reach, Speed, TaskLinkChange, TaskScenario
+from fairlead.policies.jit import jit
 from fairlead.scenarios.loader import load_tasks
-from fairlead.sim.reference.tasks import ReferenceTasks
+from fairlead.sim.reference.tasks import ReferenceTasks, Task
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.plan import build_task_plan, most_running
+from fairlead.sim.tasks.workload import draw_later
 from fairlead.sim.tasks.worlds import new_worlds
-from task_builders import HERE, by_gpu, cluster, constant, kind, tasks_scenario
+from task_builders import HERE, by_gpu, cluster, constant, gavel_speed, kind, tasks_scenario
 
 KNOWS_ALL = 3
 
@@ -62,6 +64,7 @@ def scenarios(folder: Path) -> dict[str, TaskScenario]:
         TaskLinkChange(at_step=12, cluster="edge-1", up=True, latency=0.5, **HERE),
     )
     traced = Speed(form="trace", file=curve_file(folder), **HERE)
+    gavel = gavel_speed(folder, {"1": 0.5, "2": 0.9, "4": 1.5, "8": 1.2})
     limited = (
         kind("insensitive", constant(3), memory=10, regions=("north",)),
         kind("sensitive", by_gpu("paper"), cpu=3, gpu=2, memory=5, certificates=("iso",)),
@@ -77,8 +80,15 @@ def scenarios(folder: Path) -> dict[str, TaskScenario]:
         "links": tasks_scenario(reach=links, link_changes=changes, pending=4, rate=5.0),
         "subset-links": tasks_scenario(link_changes=changes, pending=4, rate=5.0),
         "limits": tasks_scenario(unlike, limited, progress_noise=0.1, rate=2.0),
+        "throughputs": tasks_scenario(types=(kind("insensitive", constant(3)), kind("sensitive", gavel, gpu=2))),
         "traces": tasks_scenario(types=(kind("insensitive", constant(2.5)), kind("sensitive", traced)), switching=0.3),
     }
+
+
+def compare_task(row: Any, task: Task, oracle: ReferenceTasks) -> None:
+    assert row["started"] == (-1 if task.started is None else task.started)
+    assert (row["executed"], row["restarts"], row["service"]) == (task.executed, task.restarts, task.service)
+    assert row["left"] == pytest.approx(oracle.left(task), abs=1e-9)
 
 
 def compare_worlds(world: Handle, oracle: ReferenceTasks) -> None:
@@ -91,9 +101,8 @@ def compare_worlds(world: Handle, oracle: ReferenceTasks) -> None:
     assert snapshot.queued.tolist() == [len(oracle.queue(n)) - len(oracle.pending[n]) for n in names]
     for row, excluded in zip(snapshot.pending, snapshot.excluded, strict=True):
         waits = shown[row["task"]]
-        assert (row["waited"], row["executed"], row["service"]) == (
-            oracle.now - waits.arrival, waits.executed, waits.service
-        )  # fmt: skip
+        assert row["waited"] == oracle.now - waits.arrival
+        compare_task(row, waits, oracle)
         for name, why in zip(names, excluded, strict=True):
             assert (not why & ~Reason.NO_CAPACITY) == (waits in oracle.pending[name])
             fits = all(oracle.free[name][r] >= waits.kind.minimum.get(r, 0) for r in resources)
@@ -101,12 +110,13 @@ def compare_worlds(world: Handle, oracle: ReferenceTasks) -> None:
             assert bool(why & Reason.NOT_ALLOWED) == (not waits.kind.allowed(oracle.scenario.clusters[name]))
     assert snapshot.running["task"].tolist() == [t.number for t in oracle.running]
     for row, amounts, runs in zip(snapshot.running, snapshot.amounts, oracle.running, strict=True):
-        assert (names[row["cluster"]], row["executed"], row["service"]) == (runs.cluster, runs.executed, runs.service)
+        assert (names[row["cluster"]], row["alive"]) == (runs.cluster, oracle.now - runs.arrival)
+        compare_task(row, runs, oracle)
         assert amounts.tolist() == [runs.amounts[r] for r in resources]
         assert world.worlds.task[0, runs.number]["progress"] == pytest.approx(runs.progress, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["plain", "noise", "links", "subset-links", "limits", "traces"])
+@pytest.mark.parametrize("name", ["plain", "noise", "links", "subset-links", "limits", "throughputs", "traces"])
 @pytest.mark.parametrize("seed", range(4))
 def test_equals_the_oracle_step_by_step_on_random_play(name: str, seed: int, tmp_path: Path) -> None:
     scenario = scenarios(tmp_path)[name]
@@ -157,6 +167,16 @@ def test_the_steps_of_tapfingers_sensitive_tasks() -> None:
     assert np.isinf(plan.steps.reshape(2, 17, 17)[:, :2]).all(), "below two CPUs there is no progress"
     assert np.unique(plan.steps.reshape(2, 17, 17)[0, 2:, 1:]).tolist() == [4.0]
     assert most_running(plan) == 24
+
+
+def test_the_steps_of_gavels_throughputs(tmp_path: Path) -> None:
+    # 100 training steps, a step of 10 s. One GPU makes 0.6 a second, so 6 of the 100 in a step: 17 steps; two make 11:
+    # 10 steps; three, between 1.1 and 2.1 a second, 16: 7 steps; four 21: 5 steps, and more than four no more.
+    speed = gavel_speed(tmp_path, {"1": 0.6, "2": 1.1, "4": 2.1})
+    for least, expected in ((1, [np.inf, 17, 10, 7, 5, 5, 5]), (2, [np.inf, np.inf, 10, 7, 5, 5, 5])):
+        plan = build_task_plan(tasks_scenario(types=(kind("only", speed, gpu=least, share=1.0),)))
+        assert plan.steps[0].reshape(17, 17)[2, :7].tolist() == expected
+        assert np.isinf(plan.steps[0].reshape(17, 17)[1]).all(), "below two CPUs there is no progress"
 
 
 def test_types_with_complementary_needs_have_room_to_run_side_by_side() -> None:
@@ -213,6 +233,62 @@ def test_switching_costs_a_share_of_the_next_steps_progress() -> None:
     assert do(world, START, 0, 0, (2, 1, 0))
     world.advance()
     assert task(world, 0)["progress"] == 0.75
+
+
+def test_restarts_are_the_steps_that_paid_for_a_change() -> None:
+    world = world_of(tasks_scenario((cluster("edge-1"),), (kind("only", constant(9), share=1.0),), tasks=1, rate=1e6))
+    do(world, START, 0, 0, (2, 1, 0))
+    assert world.snapshot().running["restarts"].tolist() == [0]
+    world.advance()
+    for gpus in (2, 3):  # two changes in one step are paid for once
+        do(world, RESIZE, 0, 0, (2, gpus, 0))
+    world.advance()
+    assert (task(world, 0)["restarts"], task(world, 0)["started"]) == (1, 0)
+    do(world, PREEMPT, 0)
+    world.advance()
+    assert (world.snapshot().pending["restarts"].tolist(), world.snapshot().pending["started"].tolist()) == ([1], [0])
+    do(world, START, 0, 0, (2, 1, 0))
+    world.advance()
+    assert world.snapshot().running["restarts"].tolist() == [2]
+    assert world.snapshot().running["started"].tolist() == [0], "when it was started first"
+
+
+def test_what_is_left_on_a_measured_curve_is_time_at_the_minimum(tmp_path: Path) -> None:
+    # With one GPU 80 % of the progress takes 25 s of 100, with four GPUs all takes a quarter of that. A step is 10 s:
+    # one with one GPU does 10 s of the 100, one with four GPUs 40 s; so 0.9 is left, and then 0.5.
+    rows = [f"only,2,{gpu},{100 * t / gpu},{p}" for gpu in (1, 4) for t, p in ((0.25, 0.8), (1, 1))]
+    (tmp_path / "c.csv").write_text("\n".join(["type,cpu,gpu,time_s,progress", *rows]))
+    types = (kind("only", Speed(form="trace", file=str(tmp_path / "c.csv"), **HERE), share=1.0),)
+    world = world_of(tasks_scenario((cluster("edge-1"),), types, tasks=1, rate=1e6, switching=1.0))
+    assert world.snapshot().pending["left"].tolist() == [1.0]
+    do(world, START, 0, 0, (2, 1, 0))
+    world.advance()
+    assert world.snapshot().running["left"][0] == pytest.approx(0.9, abs=1e-6)
+    assert task(world, 0)["progress"] == pytest.approx(0.32, abs=1e-6)
+    do(world, RESIZE, 0, 0, (2, 4, 0))
+    world.advance()
+    assert world.snapshot().running["left"][0] == pytest.approx(0.5, abs=1e-6)
+
+
+@jit
+def _another_future(plan: Any, worlds: Any, seed: int) -> None:
+    draw_later(plan, worlds, 0, seed)
+
+
+def test_another_future_has_other_tasks_and_knows_of_no_link_change() -> None:
+    changes = (TaskLinkChange(at_step=4, cluster="edge-1", up=False, **HERE),)
+    world = world_of(tasks_scenario(link_changes=changes, rate=4.0, pending=50))
+    for _ in range(3):
+        world.advance()
+    arrived = int(world.worlds.world[0]["arrived"])
+    reach, later = world.worlds.task[0]["reach"][:arrived].copy(), world.worlds.task[0]["arrival"][arrived:].copy()
+    assert (reach & np.uint64(1)).any(), "some reach edge-1"
+    _another_future(world.plan, world.worlds, 99)
+    assert world.worlds.task[0]["arrival"][arrived:].tolist() != later.tolist()
+    for _ in range(4):
+        world.advance()
+    assert world.worlds.link[0]["up"].all()
+    assert world.worlds.task[0]["reach"][:arrived].tolist() == reach.tolist()
 
 
 def test_a_cluster_sees_its_earliest_tasks_and_others_when_time_goes_on() -> None:

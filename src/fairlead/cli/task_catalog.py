@@ -63,5 +63,7 @@ def _speed(speed: Speed) -> str:
         return f"{speed.steps:g} steps"
     if speed.form == "trace":
         return f"curves of {speed.file}"
+    if speed.form == "gavel":
+        return f"{speed.total_steps:g} training steps of {speed.job} on {speed.gpu}, by {speed.file}"
     root = " * sqrt(1.2 - progress)" if speed.form == "released" else ""
     return f"tanh({speed.resource} / {speed.scale:g}){root} a step"

@@ -29,9 +29,11 @@ PENDING: Final = np.dtype(
         ("task", np.int32),  # its number, by which it is placed
         ("type", np.int32),  # row of `minimum`
         ("waited", np.int32),  # steps since it arrived
+        ("started", np.int32),  # the step in which it was first started; -1: never
         ("executed", np.int32),  # steps that it has run; above 0 when it was pre-empted
+        ("restarts", np.int32),  # steps of these that paid for a change of its amounts, or for starting again
         ("service", np.float64),  # what it has been given: units of the last elastic resource, times steps
-        ("left", np.float64),  # share of its work that is left; NaN unless the policy knows progress
+        ("left", np.float64),  # share of its work, of its time at steady amounts; NaN unless progress is known
     ],
     align=True,
 )
@@ -43,7 +45,9 @@ RUNNING: Final = np.dtype(
         ("type", np.int32),
         ("cluster", np.int32),
         ("alive", np.int32),  # steps since it arrived
+        ("started", np.int32),
         ("executed", np.int32),
+        ("restarts", np.int32),
         ("service", np.float64),
         ("left", np.float64),
     ],

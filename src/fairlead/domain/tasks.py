@@ -20,6 +20,13 @@ MOST_CLUSTERS = 64  # a task's reachable clusters are the bits of one word
 _MOST_TASKS = 1_000_000
 _MOST_NUMBER = 100_000  # of steps, of pending tasks, of units of a resource
 _MOST_ALLOCATIONS = 100_000
+_NEEDED = {  # fields of the forms of speed
+    "constant": ("steps",),
+    "paper": ("resource",),
+    "released": ("resource",),
+    "trace": ("file",),
+    "gavel": ("file", "job", "gpu", "total_steps", "resource"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,23 +66,28 @@ class Speed(Sourced):
 
     `constant`: 1 / steps. `paper`: tanh(amount / scale), TapFinger's words. `released`: the same times
     sqrt(1.2 - progress), as its authors' program has it. `trace`: measured curves, a file of type, amounts, time_s and
-    progress.
+    progress. `gavel`: measured training steps a second, a file of Gavel's, over the training steps of a task; linear
+    between the amounts that were measured, flat above the last.
     """
 
-    form: Literal["constant", "paper", "released", "trace"]  # see above
+    form: Literal["constant", "paper", "released", "trace", "gavel"]  # see above
     steps: float | None = None  # of `constant`
-    resource: str | None = None  # of `paper` and `released`: the one that counts
+    resource: str | None = None  # of `paper`, `released` and `gavel` (its GPUs): the one that counts
     scale: float = 16.0  # of `paper` and `released`
-    file: str | None = None  # of `trace`
+    file: str | None = None  # of `trace` and `gavel`
+    job: str | None = None  # of `gavel`: the job in the file, such as 'ResNet-18 (batch size 16)'
+    gpu: str | None = None  # of `gavel`: the type of GPU in the file, such as v100
+    total_steps: float | None = None  # of `gavel`: training steps until a task is done
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(scale=self.scale)
-        needed = {"constant": "steps", "paper": "resource", "released": "resource", "trace": "file"}[self.form]
-        if getattr(self, needed) is None:
-            raise ValueError(f"{needed} is missing: a speed of the form {self.form!r} needs it")
-        if self.steps is not None:
-            positive(steps=self.steps)
+        for needed in _NEEDED[self.form]:
+            if getattr(self, needed) is None:
+                raise ValueError(f"{needed} is missing: a speed of the form {self.form!r} needs it")
+        for name in ("steps", "total_steps"):
+            if (number := getattr(self, name)) is not None:
+                positive(**{name: number})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from fairlead.domain.errors import UserError, nearest
 from fairlead.domain.scenario import Problem, Scenario, check
 from fairlead.domain.tasks import TaskScenario, check_tasks
 from fairlead.scenarios.curves import read_curves
+from fairlead.scenarios.gavel import read_throughputs
 from fairlead.scenarios.traces import read_trace
 from fairlead.scenarios.yaml_lines import DataPath, Lines, Loader, merge, read_yaml
 
@@ -41,6 +42,14 @@ _UNITS = {
 
 
 @dataclasses.dataclass(frozen=True)
+class _Short:
+    """What a short name for `--set` stands for."""
+
+    path: str
+    among: tuple[str, ...] = ()  # only fields that have one of these values
+
+
+@dataclasses.dataclass(frozen=True)
 class _World:
     """What the files of one kind of world are made of."""
 
@@ -50,7 +59,7 @@ class _World:
         [Any], Iterator[tuple[DataPath, Callable[[], object]]]
     ]  # what the scenario names: (path, read)
     named: tuple[DataPath, ...]  # maps whose keys are the names of the nouns in them; `*` is any key
-    short: Mapping[str, str]  # fields with a short name for `--set`
+    short: Mapping[str, _Short]  # fields with a short name for `--set`
 
 
 def _arrival_files(s: Scenario) -> Iterator[tuple[DataPath, Callable[[], object]]]:
@@ -60,10 +69,12 @@ def _arrival_files(s: Scenario) -> Iterator[tuple[DataPath, Callable[[], object]
             yield path, functools.partial(read_trace, file, s.workload.duration_s, s.workload.sites)
 
 
-def _curve_files(s: TaskScenario) -> Iterator[tuple[DataPath, Callable[[], object]]]:
+def _speed_files(s: TaskScenario) -> Iterator[tuple[DataPath, Callable[[], object]]]:
     for kind in s.types.values():
         if kind.speed.file:
-            yield ("types", kind.name, "speed", "file"), functools.partial(read_curves, s, kind)
+            gavel = kind.speed.form == "gavel"
+            read = functools.partial(read_throughputs, kind) if gavel else functools.partial(read_curves, s, kind)
+            yield ("types", kind.name, "speed", "file"), read
 
 
 _WORLDS = {
@@ -72,14 +83,14 @@ _WORLDS = {
         check,
         _arrival_files,
         (("devices",), ("nodes",), ("models",), ("models", "*", "variants"), ("workload", "sources")),
-        {"rate": "workload.rate_per_min"},
+        {"rate": _Short("workload.rate_per_min")},
     ),
     "tasks": _World(
         TaskScenario,
         check_tasks,
-        _curve_files,
+        _speed_files,
         (("resources",), ("clusters",), ("types",)),
-        {"rate": "workload.rate_per_step", "speed": "types.sensitive.speed.form"},
+        {"rate": _Short("workload.rate_per_step"), "speed": _Short("types.*.speed.form", ("paper", "released"))},
     ),
 }
 #: Where files are named, which is relative to the scenario's own.
@@ -181,8 +192,13 @@ def _override(world: _World, data: dict[str, Any], lines: Lines, override: str) 
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise UserError(f"--set {override}: expected key=value, for example --set rate=80")
-    path = _key_path(world, key)
+    path, among = _key_path(world, key), world.short[key].among if key in world.short else ()
     found = list(_matching(data, path)) if "*" in path else [path]
+    if among:
+        found = [one for one in found if _at(data, one) in among]
+        if not found:
+            where = f"{_dotted(path)} where it is {' or '.join(among)}"
+            raise UserError(f"--set {override}: {key} is short for {where}, which is nowhere in this scenario")
     if not found:
         raise UserError(f"--set {override}: nothing has such a field")
     for one in found:
@@ -228,7 +244,7 @@ def _set(data: dict[str, Any], lines: Lines, path: DataPath, text: str, override
 
 
 def _key_path(world: _World, key: str) -> tuple[str | int, ...]:
-    if "." in (full := world.short.get(key, key)):
+    if "." in (full := world.short[key].path if key in world.short else key):
         return tuple(full.split("."))
     hints = {name: typing.get_type_hints(world.noun)[name] for name in ("workload", "rules")}
     for section, kind in hints.items():

@@ -15,6 +15,7 @@ import numpy as np
 
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.jit import jit
+from fairlead.policies.tasks.allocations import useful
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.workload import reach_of
 
@@ -34,17 +35,18 @@ def completion_bound(plan: TaskPlan, worlds: TaskWorlds, b: int) -> float | None
 
     if not np.isfinite(plan.steps).any(axis=1).all():
         return None  # a type that never ends
-    useful = [_useful(plan, j) for j in range(len(plan.minimum))]
+    types = range(len(plan.minimum))
+    choices = [useful(plan.minimum[j], plan.most, plan.elastic, plan.steps[j]) for j in types]
     tasks, (clusters, resources) = len(worlds.task[b]), plan.capacity.shape
     reach = np.zeros(tasks, np.uint64)
     _fill_reach(plan, worlds, b, reach)
     kinds, arrivals = worlds.task[b]["type"], worlds.task[b]["arrival"]
-    last = int(arrivals.max()) + LATEST + int(max(steps.max() for _, steps in useful)) + 1
+    last = int(arrivals.max()) + LATEST + int(max(steps.max() for _, steps in choices)) + 1
     starts = np.arange(LATEST + 1)
     cost, owner, rows, columns, values = [], [], [], [], []
     made = 0
     for i in range(tasks):
-        amounts, steps = useful[kinds[i]]  # (A, K), (A,)
+        amounts, steps = choices[kinds[i]]  # (A, K), (A,)
         cost.append(np.array([LATEST + 1 + steps.min()]))
         owner.append(np.array([i]))
         made += 1
@@ -71,19 +73,6 @@ def completion_bound(plan: TaskPlan, worlds: TaskWorlds, b: int) -> float | None
     objective = np.concatenate(cost) / tasks
     found = linprog(objective, A_ub=used[busy], b_ub=capacity, A_eq=once, b_eq=np.ones(tasks), method="highs")
     return float(found.fun) if found.status == 0 else None
-
-
-def _useful(plan: TaskPlan, kind: int) -> tuple[Any, Any]:
-    """A type's amounts (A, K) and steps (A,), but for those that are no faster than some with less of everything."""
-    elastic = np.flatnonzero(plan.elastic)
-    grid = np.array(list(np.ndindex(*(int(plan.most[k]) + 1 for k in elastic))))
-    kept: list[int] = []
-    for a in np.lexsort((grid.sum(axis=1), plan.steps[kind])):
-        if np.isfinite(plan.steps[kind, a]) and not any((grid[a] >= grid[c]).all() for c in kept):
-            kept.append(int(a))
-    amounts = np.repeat(plan.minimum[kind][None], len(kept), axis=0)
-    amounts[:, elastic] = grid[kept]
-    return amounts, plan.steps[kind, kept]
 
 
 @jit

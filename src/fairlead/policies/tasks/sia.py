@@ -1,10 +1,11 @@
 """Sia: one configuration for each task, chosen for all at once by an integer program; planned anew at every step.
 
 Jayaram Subramanya et al., SOSP 2023. A configuration is a cluster and amounts; its goodput G is the speed over that
-with the minimum, r discounts changes by how long a task has run ((age - lost) / (age + lost), with the steps that a
-change loses; 1 where nothing is lost). Minimises sum (r G)^-0.5 over chosen configurations + 1.1 for each task that
-gets none, within what clusters have. A running task stays on its cluster, gets other amounts, or is pre-empted; ties
-keep what is. Amounts that are no faster than fewer are left out. Solved by HiGHS to a gap of 0.1 %.
+with the minimum, r = (T - N S) / (T + S) discounts restarts: T is a task's age, N how often it has restarted, S the
+steps that a restart loses; 1 for what a task has and for one that never ran, at least 0.05 (assumption: S is large for
+tasks of a few steps). Minimises sum (r G)^-0.5 over chosen configurations + 1.1 for each task that gets none, within
+what clusters have. A running task stays on its cluster, gets other amounts, or is pre-empted; ties keep what is.
+Amounts that are no faster than fewer are left out. Solved by HiGHS to a gap of 0.1 %.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import numpy as np
 
 from fairlead.domain.task_records import UNSEEN, Placements, Snapshot
 from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.tasks.allocations import useful
 from fairlead.policies.tasks.interface import task_policy
 from fairlead.policies.tasks.replan import Tasks, emit, gather
 
 _POWER, _UNSERVED = -0.5, 1.1
 _KEEP = 1e-4  # what a configuration that a task has is worth in a tie
+_LEAST_FACTOR = 0.05
 
 
 class _Choice(NamedTuple):
@@ -36,48 +39,34 @@ class _Choice(NamedTuple):
 
 
 def _lost(scenario: TaskScenario, steps: Any) -> Any:
-    """What a change loses, in steps."""
+    """What a restart loses, in steps."""
     return [1.0 - scenario.rules.switching]
 
 
-def useful(snapshot: Snapshot) -> list[list[tuple[Any, float]]]:
-    """For each type its amounts (K,) and steps, but for those that are no faster than some with less of everything."""
-    elastic = np.flatnonzero(snapshot.elastic)
-    grid = np.array(list(np.ndindex(*(int(snapshot.most[k]) + 1 for k in elastic))))
-    made = []
-    for kind, row in enumerate(snapshot.steps):
-        found: list[tuple[Any, float]] = []
-        for a in np.lexsort((grid.sum(axis=1), row)):
-            if np.isfinite(row[a]) and not any((grid[a] >= less[elastic]).all() for less, _ in found):
-                found.append((_whole(snapshot.minimum[kind], elastic, grid[a]), float(row[a])))
-        # sorted by steps: whoever is slower must have less of something
-        made.append(found)
-    return made
-
-
-def _whole(minimum: Any, elastic: Any, amounts: Any) -> Any:
-    whole = minimum.copy()
-    whole[elastic] = amounts
-    return whole
+def restart_factor(age: float, restarts: int, lost: float) -> float:
+    """Sia's r: how much a task's goodput counts that would have to restart."""
+    return max(_LEAST_FACTOR, (age - restarts * lost) / (age + lost)) if lost > 0 else 1.0
 
 
 def _choices(snapshot: Snapshot, tasks: Tasks, lost: float) -> list[_Choice]:
-    configurations, made = useful(snapshot), []
+    types, made = range(len(snapshot.minimum)), []
+    configurations = [useful(snapshot.minimum[j], snapshot.most, snapshot.elastic, snapshot.steps[j]) for j in types]
     for t in range(len(tasks.row)):
         kind, was = tasks.type[t], tasks.was[t]
-        slowest = configurations[kind][-1][1]
+        slowest = configurations[kind][1].max()
         if was >= 0:
-            clusters, age = [int(was)], float(snapshot.running[tasks.row[t]]["alive"])
-            has = snapshot.amounts[tasks.row[t]]
+            clusters, has, task = [int(was)], snapshot.amounts[tasks.row[t]], snapshot.running[tasks.row[t]]
+            factor = restart_factor(float(task["alive"]), int(task["restarts"]), lost)
         else:
             clusters = [n for n in range(len(snapshot.free)) if not snapshot.excluded[tasks.row[t], n] & UNSEEN]
-            age, has = 0.0, None
+            has, task = None, snapshot.pending[tasks.row[t]]
+            ran = task["executed"] > 0
+            factor = restart_factor(float(task["waited"]), int(task["restarts"]), lost) if ran else 1.0
         for n in clusters:
-            for amounts, steps in configurations[kind]:
+            for amounts, steps in zip(*configurations[kind], strict=True):
                 if (amounts <= snapshot.capacity[n]).all():
                     same = has is not None and (amounts == has).all()
-                    discount = 1.0 if same or has is None else max(0.05, (age - lost) / (age + lost or 1.0))
-                    cost = (discount * slowest / steps) ** _POWER
+                    cost = ((1.0 if same else factor) * slowest / steps) ** _POWER
                     made.append(_Choice(t, n, amounts, cost - _KEEP * same))
     return made
 

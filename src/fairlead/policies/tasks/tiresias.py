@@ -2,8 +2,9 @@
 
 Gu et al., NSDI 2019, as TapFinger (section 5.1) has it: two queues, a task moves to the second when the GPUs that it
 has been given times steps (of the last elastic resource) reach a threshold, the median of what tasks take; inside a
-queue by start, those that never ran by arrival behind them. Tasks keep their cluster while they run; one that was pre-
-empted may start again anywhere.
+queue by the step of the first start. Who has not started yet can't have started before them: they follow, by arrival,
+so nobody is pre-empted for one of the same queue that never ran. Tasks keep their cluster while they run; one that was
+pre-empted may start again anywhere.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from fairlead.domain.task_records import Placements, Snapshot
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.tasks.interface import task_policy
 from fairlead.policies.tasks.replan import emit, gather, settle
+
+_NEVER = 1 << 40  # later than any start
 
 
 def _threshold(scenario: TaskScenario, steps: Any) -> Any:
@@ -35,15 +38,14 @@ def _threshold(scenario: TaskScenario, steps: Any) -> Any:
 @task_policy("tiresias", source="Tiresias", knows=("speed",), preempts=True, prepare=_threshold)
 def tiresias(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
     tasks = gather(snapshot)
-    count = len(tasks.row)
-    keys = np.empty(count, np.int64)
-    for t in range(count):
+    keys = np.empty(len(tasks.row), np.int64)
+    for t in range(len(keys)):
         if tasks.was[t] >= 0:
-            service, ran = snapshot.running[tasks.row[t]].service, True
+            service, started = snapshot.running[tasks.row[t]].service, snapshot.running[tasks.row[t]].started
         else:
-            service, ran = snapshot.pending[tasks.row[t]].service, snapshot.pending[tasks.row[t]].executed > 0
-        keys[t] = (2 * count if service >= parameters[0] else 0) + (0 if ran else count) + t
+            service, started = snapshot.pending[tasks.row[t]].service, snapshot.pending[tasks.row[t]].started
+        keys[t] = (2 * _NEVER if service >= parameters[0] else 0) + (started if started >= 0 else _NEVER)
     taken = np.zeros(len(snapshot.free), np.bool_)
-    for t in np.argsort(keys):
+    for t in np.argsort(keys, kind="mergesort"):  # it keeps equals as they stand, by arrival
         settle(snapshot, tasks, t, taken)
     return emit(snapshot, tasks, out)

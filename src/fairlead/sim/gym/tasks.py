@@ -5,12 +5,14 @@
 
 *Observation*: `observation`, a float32 vector, and `action_mask`, int8. Of an agent: its cluster and what it sees (for
 each of its slots whether the task fits, and the task), then all clusters. Of the single environment: all agents' in a
-row, without the second part. *Action*: 0 is nothing; 1 + slot * allocations + allocation starts the task in a slot with
-these amounts of the elastic resources (of several clusters: their actions one after the other, without another 0). What
-is not possible counts as nothing. *Time* goes on when nobody has started anything (multi-task mode) or with every step
-(single-task mode: the single environment then starts one task a step in all); steps in which nothing could be done are
-skipped. *Reward*: minus the tasks alive, summed over the steps of time that went by, for every agent the same. *End*:
-all tasks are done; cut after the scenario's `most_steps`.
+row, without the second part; in single-task mode then a 1 for the cluster whose turn it is. *Action*: 0 is nothing; 1 +
+slot * allocations + allocation starts the task in a slot with these amounts of the elastic resources (of several
+clusters: their actions one after the other, without another 0). What is not possible counts as nothing. *Time* goes on
+when nobody has started anything (multi-task mode), or with every step (single-task mode). In the single environment in
+single-task mode clusters take turns, in their order: only actions of the one whose turn it is are possible, clusters
+that can start nothing are passed over, and time goes on when all have had their turn. Steps in which nothing could be
+done are skipped. *Reward*: minus the tasks alive, summed over the steps of time that went by, for every agent the same.
+*End*: all tasks are done; cut after the scenario's `most_steps`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _MOST = 1e3  # no feature is above
 class _Game:
     """One world, its agents' views and actions."""
 
-    def __init__(self, scenario: str | TaskScenario, overrides: Sequence[str]) -> None:
+    def __init__(self, scenario: str | TaskScenario, overrides: Sequence[str], in_turn: bool = False) -> None:
         if isinstance(scenario, str):
             from fairlead.scenarios.loader import load_tasks
 
@@ -44,6 +46,9 @@ class _Game:
         elif overrides:
             raise UserError(f"overrides ({', '.join(overrides)}) need a scenario's name or file")
         self.scenario, self.plan = scenario, build_task_plan(scenario)
+        self.turns = in_turn and scenario.rules.mode == "single"
+        if self.turns:  # whoever takes turns starts tasks without letting time go on, as in multi-task mode
+            self.plan.rules["single"] = False
         self.names = list(scenario.clusters)
         self._seed, self._episode, self._workload = 0, 0, 0
         self.batch = TaskBatch(
@@ -110,6 +115,11 @@ class _Game:
         world = self.batch.worlds.world[0]
         return self.ended and bool(world["done"] < world["tasks"])
 
+    @property
+    def now(self) -> int:
+        """Steps of time that have gone by."""
+        return int(self.batch.worlds.world[0]["now"])
+
     def info(self) -> dict[str, Any]:
         """At the end the mean completion time; else nothing."""
         return {"completion_steps": float(self.batch.finished[0])} if self.ended else {}
@@ -120,7 +130,7 @@ def _space(length: int, actions: int) -> Dict:
 
 
 class TasksEnv(gymnasium.Env[Any, Any]):
-    """One placement at a time, for all clusters: see above.
+    """One placement at a time, for all clusters, which take turns in single-task mode: see above.
 
     >>> import gymnasium
     >>> env = gymnasium.make("fairlead.sim.gym:fairlead/Tasks-v1", scenario="pointer-test")
@@ -140,37 +150,64 @@ class TasksEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         if render_mode is not None:
             raise UserError(f"render_mode {render_mode!r}: there is none")
-        self.render_mode, self._game = None, _Game(scenario, overrides)
-        self._each = self._game.actions - 1
+        self.render_mode, self._game = None, _Game(scenario, overrides, in_turn=True)
+        self._each, self._turn = self._game.actions - 1, 0
         clusters = len(self._game.names)
+        length = clusters * (self._game.view_length + self._game.turns)
         self.action_space = Discrete(1 + clusters * self._each)
-        self.observation_space = _space(clusters * self._game.view_length, 1 + clusters * self._each)
+        self.observation_space = _space(length, 1 + clusters * self._each)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode: the first of `seed`, or the next."""
         super().reset(seed=None if seed is None else operator.index(seed))
         self._game.begin(seed)
+        if self._game.turns:
+            self._turn = self._next_turn(0)
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Start one task somewhere, or nothing."""
-        if self._game.ended:
+        game = self._game
+        if game.ended:
             raise UserError("the episode has ended: reset first")
         cluster, inner = divmod(operator.index(action) - 1, self._each)
-        actions = [0] * len(self._game.names)
+        actions = [0] * len(game.names)
         if 0 < operator.index(action) <= len(actions) * self._each:
             actions[cluster] = 1 + inner
-        reward, game = self._game.step(actions), self._game
+        reward = self._take_turn(actions) if game.turns else game.step(actions)
         return self._observe(), reward, game.ended and not game.cut, game.cut, game.info()
+
+    def _take_turn(self, actions: list[int]) -> float:
+        """The action of the cluster whose turn it is; then it is the next one's, in this step of time or later."""
+        game, now, reward = self._game, self._game.now, 0.0
+        action = actions[self._turn]
+        if action > 0 and game.mask(self._turn)[action - 1]:
+            reward += game.step(actions)
+        if game.now == now:
+            self._turn = self._next_turn(self._turn + 1)
+            if self._turn < len(actions):
+                return reward
+            reward += game.step([0] * len(actions))  # nobody starts anything: time goes on
+        self._turn = self._next_turn(0)
+        return reward
+
+    def _next_turn(self, first: int) -> int:
+        """The next cluster from `first` on that can start something; their number if there is none."""
+        clusters = len(self._game.names)
+        return next((n for n in range(first, clusters) if self._game.mask(n).any()), clusters)
 
     def action_masks(self) -> Any:
         """Which actions are possible, as sb3-contrib's masked algorithms ask for it: bool (A,)."""
         return self._observe()["action_mask"].astype(np.bool_)
 
     def _observe(self) -> dict[str, Any]:
-        agents = range(len(self._game.names))
-        mask = np.concatenate([[np.int8(1)], *(self._game.mask(n) for n in agents)]).astype(np.int8)
-        return {"observation": np.concatenate([self._game.view(n) for n in agents]), "action_mask": mask}
+        game, agents = self._game, range(len(self._game.names))
+        masks = [game.mask(n) * (not game.turns or n == self._turn) for n in agents]
+        turn = [np.float32(n == self._turn) for n in agents] if game.turns else []
+        return {
+            "observation": np.concatenate([*(game.view(n) for n in agents), turn]).astype(np.float32),
+            "action_mask": np.concatenate([[np.int8(1)], *masks]).astype(np.int8),
+        }
 
 
 class TasksParallelEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo is untyped

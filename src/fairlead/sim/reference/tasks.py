@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from fairlead.domain.tasks import TaskCluster, TaskScenario, TaskType
 from fairlead.policies.randomness import TASK_GAP, TASK_NOISE, TASK_REACH, TASK_TYPE, exponential, uniform
 from fairlead.scenarios.curves import read_curves
+from fairlead.scenarios.gavel import read_throughputs
 
 Amounts = dict[str, int]
 
@@ -25,7 +26,9 @@ class Task:
     progress: float = 0.0
     amounts: Amounts = field(default_factory=dict)
     cluster: str | None = None
+    started: int | None = None
     executed: int = 0
+    restarts: int = 0
     service: float = 0.0
     switched: bool = False
     finished: int | None = None
@@ -108,6 +111,7 @@ class ReferenceTasks:
             return False
         self._take(cluster, amounts)
         task.amounts, task.cluster, task.switched = dict(amounts), cluster, task.executed > 0
+        task.started = self.now if task.started is None else task.started
         self.waiting.remove(task)
         self.running.append(task)
         for tasks in self.pending.values():
@@ -164,6 +168,7 @@ class ReferenceTasks:
         if task.switched:
             gain *= self.scenario.rules.switching
             task.switched = False
+            task.restarts += 1
         if noise := self.scenario.rules.progress_noise:
             gain += (uniform(self.seed, TASK_NOISE, task.number, task.executed) - 0.5) * noise
         task.progress += max(gain, 0.0)
@@ -182,19 +187,51 @@ class ReferenceTasks:
             return 1.0 / (speed.steps or math.inf)
         if speed.form == "trace":
             return self._gain_on_curve(task)
+        if speed.form == "gavel":
+            return self._gain_by_throughput(task)
         rate = math.tanh(task.amounts[speed.resource or ""] / speed.scale)
         return rate * math.sqrt(1.2 - task.progress) if speed.form == "released" else rate
 
+    def _gain_by_throughput(self, task: Task) -> float:
+        speed, found = task.kind.speed, read_throughputs(task.kind)
+        has, steps_per_s = task.amounts[speed.resource or ""], dict(zip(found.gpus, found.steps_per_s, strict=True))
+        below = max(n for n in steps_per_s if n <= has)
+        above = min((n for n in steps_per_s if n > has), default=below)
+        rise = (steps_per_s[above] - steps_per_s[below]) / max(1, above - below)
+        throughput = steps_per_s[below] + rise * (has - below)
+        return throughput * self.scenario.rules.interval_s / (speed.total_steps or math.inf)
+
     def _gain_on_curve(self, task: Task) -> float:
-        points, distance = read_curves(self.scenario, task.kind).at(task.amounts)
+        curve, distance = self._curve(task.kind, task.amounts)
+        place = self._place(curve, task.progress) + 1.0 / distance
+        whole = min(int(place), len(curve) - 2)
+        return curve[whole] + (place - whole) * (curve[whole + 1] - curve[whole]) - task.progress
+
+    def _curve(self, kind: TaskType, amounts: Amounts) -> tuple[list[float], float]:
+        """Progress at even distances, always rising, and that distance in steps."""
+        points, distance = read_curves(self.scenario, kind).at(amounts)
         highest, curve = 0.0, []
         for i, point in enumerate(points):
             highest = max(highest, point)
             curve.append(highest + 1e-9 * i)
-        here = max(i for i in range(len(curve) - 1) if curve[i] <= task.progress or i == 0)
-        place = here + (task.progress - curve[here]) / (curve[here + 1] - curve[here]) + 1.0 / distance
-        whole = min(int(place), len(curve) - 2)
-        return curve[whole] + (place - whole) * (curve[whole + 1] - curve[whole]) - task.progress
+        return curve, distance
+
+    def _place(self, curve: list[float], progress: float) -> float:
+        """The point of a curve, with its fraction, at which it has this progress."""
+        here = max(i for i in range(len(curve) - 1) if curve[i] <= progress or i == 0)
+        return here + (progress - curve[here]) / (curve[here + 1] - curve[here])
+
+    def left(self, task: Task) -> float:
+        """The share of its time that a task would still take at steady amounts; for curves, at its minimum."""
+        form = task.kind.speed.form
+        if form == "released":  # dp / dt = v sqrt(1.2 - p): v t = 2 (sqrt(1.2) - sqrt(1.2 - p))
+            passed, whole = (2 * (math.sqrt(1.2) - math.sqrt(1.2 - p)) for p in (task.progress, 1.0))
+            return 1 - passed / whole
+        if form == "trace":
+            least = {r: task.kind.minimum.get(r, 0) for r in self.scenario.resources}
+            curve, _ = self._curve(task.kind, least)
+            return 1 - self._place(curve, task.progress) / (len(curve) - 1)
+        return 1 - task.progress
 
     def _arrivals_and_pending(self) -> None:
         while self.future and self.future[0].arrival <= self.now:

@@ -215,6 +215,7 @@ def _run_step(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
         if task.switched:
             made *= rules.switching
             task.switched = False
+            task.restarts += 1
         if rules.noise > 0.0:
             made += (uniform(world.seed, TASK_NOISE, i, task.executed) - 0.5) * rules.noise
         task.progress += max(made, 0.0)

@@ -77,6 +77,7 @@ TASK: Final = np.dtype(
         ("started", np.int32),  # -1: never
         ("finished", np.int32),  # -1: not yet
         ("executed", np.int32),
+        ("restarts", np.int32),  # steps that paid for a change of amounts or a start after a pre-emption
         ("cluster", np.int32),  # -1: none
         ("allocation", np.int32),  # amounts of elastic resources as one number
         ("type", np.int16),

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
-from fairlead.domain.tasks import Speed, TaskScenario, TaskType
+from fairlead.domain.tasks import TaskScenario, TaskType
 from fairlead.policies.jit import jit
 from fairlead.scenarios.curves import read_curves
+from fairlead.scenarios.gavel import read_throughputs
 from fairlead.sim.tasks.layout import CURVE, LINK_CHANGE, LINK_STATE, RATE, ROOT, TASK_RULES, TaskPlan
 from fairlead.sim.tasks.speed import steps_to_end
 
-_FORMS = {"constant": RATE, "paper": RATE, "released": ROOT, "trace": CURVE}
+_FORMS = {"constant": RATE, "paper": RATE, "released": ROOT, "trace": CURVE, "gavel": RATE}
 _LEAST_RISE = 1e-9  # of a curve from point to point, so that a task on a plateau goes on
 
 
@@ -101,14 +103,15 @@ def _speeds(scenario: TaskScenario, types: list[TaskType], most: Any, elastic: A
     curves: list[float] = []
     for j, kind in enumerate(types):
         measured = read_curves(scenario, kind) if kind.speed.form == "trace" else None
+        rate_at = _rate_at(scenario, kind) if measured is None else None
         for amounts in grid:
             a = int(np.dot(amounts, stride))
             enough = all(
                 x >= kind.minimum.get(name, 0) for x, name, e in zip(amounts, names, elastic, strict=True) if e
             )
-            if enough and measured is None:
+            if enough and rate_at is not None:
                 given = {n: x if e else kind.minimum.get(n, 0) for n, x, e in zip(names, amounts, elastic, strict=True)}
-                rate[j, a] = _rate(kind.speed, given)
+                rate[j, a] = rate_at(given)
             elif enough and measured is not None:
                 curve[j, a] = len(curves)
                 points, distance = measured.at(dict(zip(names, amounts, strict=True)))
@@ -116,10 +119,15 @@ def _speeds(scenario: TaskScenario, types: list[TaskType], most: Any, elastic: A
     return rate, curve, np.array(curves, np.float64)
 
 
-def _rate(speed: Speed, amounts: dict[str, int]) -> float:
+def _rate_at(scenario: TaskScenario, kind: TaskType) -> Callable[[dict[str, int]], float]:
+    """The rate of a type by its amounts."""
+    speed, counts = kind.speed, kind.speed.resource or ""
     if speed.form == "constant":
-        return 1.0 / (speed.steps or math.inf)
-    return math.tanh(amounts[speed.resource or ""] / speed.scale)
+        return lambda amounts: 1.0 / (speed.steps or math.inf)
+    if speed.form == "gavel":
+        throughputs, share = read_throughputs(kind), scenario.rules.interval_s / (speed.total_steps or math.inf)
+        return lambda amounts: throughputs.at(amounts[counts]) * share
+    return lambda amounts: math.tanh(amounts[counts] / speed.scale)
 
 
 def _rising(points: list[float]) -> list[float]:

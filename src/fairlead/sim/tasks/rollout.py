@@ -2,8 +2,9 @@
 
 A planner: what can be reached online by thinking long. The rules are the tuned one with other orders, amounts, least
 amounts and packing. Each distinct way to place now is carried out on copies of the world, which go on for `STEPS` steps
-with arrivals and noise of their own, the same for all ways; the one with the fewest tasks alive, summed over steps, is
-taken. It knows speeds, progress and the arrival rate, not what arrives. It neither resizes nor pre-empts.
+with arrivals and noise of their own, the same for all ways, and links as they are; the one with the fewest tasks alive,
+summed over steps, is taken. It knows speeds, progress and the arrival rate, not what arrives and how links will change.
+It neither resizes nor pre-empts.
 """
 
 from __future__ import annotations

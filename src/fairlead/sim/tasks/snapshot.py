@@ -89,7 +89,8 @@ view_inside = inlined(view)  # for kernels
 def _show_pending(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, room: Room, row: int, knows: int) -> None:
     task, shown = worlds.task[b, i], room.pending[row]
     shown.task, shown.type, shown.waited = i, task.type, worlds.world[b].now - task.arrival
-    shown.executed, shown.service = task.executed, task.service
+    shown.started, shown.executed, shown.restarts = task.started, task.executed, task.restarts
+    shown.service = task.service
     shown.left = left(plan, task.type, task.progress) if knows & _PROGRESS else np.nan
     for n in range(plan.capacity.shape[0]):
         if bit(task.seen, n):
@@ -106,7 +107,8 @@ def _show_running(plan: TaskPlan, worlds: TaskWorlds, b: int, row: int, room: Ro
     i = worlds.running[b, row]
     task, shown = worlds.task[b, i], room.running[row]
     shown.task, shown.type, shown.cluster = i, task.type, task.cluster
-    shown.alive, shown.executed, shown.service = worlds.world[b].now - task.arrival, task.executed, task.service
+    shown.alive, shown.started = worlds.world[b].now - task.arrival, task.started
+    shown.executed, shown.restarts, shown.service = task.executed, task.restarts, task.service
     shown.left = left(plan, task.type, task.progress) if knows & _PROGRESS else np.nan
     for k in range(plan.minimum.shape[1]):
         room.amounts[row, k] = worlds.amounts[b, i, k]

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fairlead.policies.jit import inlined
-from fairlead.sim.tasks.layout import RATE, ROOT, TaskPlan
+from fairlead.sim.tasks.layout import CURVE, RATE, ROOT, TaskPlan
 
 _TOP = 1.2  # of the released form: tanh(amount / scale) * sqrt(1.2 - progress)
 
@@ -29,29 +29,43 @@ def _along(curves: Any, first: int, progress: float) -> float:
 
     A curve is its number of points, their distance in steps, and the points, which rise from 0 to 1.
     """
-    points, distance, start = int(curves[first]), curves[first + 1], first + 2
-    low, high = 0, points - 1  # the last point that is not above `progress`
-    while low + 1 < high:
-        middle = (low + high) // 2
-        if curves[start + middle] <= progress:
-            low = middle
-        else:
-            high = middle
-    width = curves[start + low + 1] - curves[start + low]
-    place = low + (progress - curves[start + low]) / width + 1.0 / distance  # in points, a step later
+    points, start = int(curves[first]), first + 2
+    place = _place(curves, first, progress) + 1.0 / curves[first + 1]  # a step later
     whole = min(int(place), points - 2)
     reached = curves[start + whole] + (place - whole) * (curves[start + whole + 1] - curves[start + whole])
     return reached - progress
 
 
 @inlined
+def _place(curves: Any, first: int, progress: float) -> float:
+    """Where a curve has this progress: the number of a point, with its fraction."""
+    start, low, high = first + 2, 0, int(curves[first]) - 1  # low: the last point that is not above `progress`
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if curves[start + middle] <= progress:
+            low = middle
+        else:
+            high = middle
+    return low + (progress - curves[start + low]) / (curves[start + low + 1] - curves[start + low])
+
+
+@inlined
 def left(plan: TaskPlan, kind: int, progress: float) -> float:
-    """The share of a task's work that is left, where work is what is done at an even pace."""
+    """The share of a task's work that is left, where work is what is done at an even pace.
+
+    Along measured curves that pace is that of the minimum: the share of its time that is left.
+    """
     if progress >= 1.0:
         return 0.0
     if plan.form[kind] == ROOT:
         end = math.sqrt(_TOP - 1.0)
         return (math.sqrt(_TOP - progress) - end) / (math.sqrt(_TOP) - end)
+    if plan.form[kind] == CURVE:
+        allocation = 0
+        for k in range(plan.minimum.shape[1]):
+            allocation += plan.minimum[kind, k] * plan.stride[k]
+        first = plan.curve[kind, allocation]
+        return 1.0 - _place(plan.curves, first, progress) / (plan.curves[first] - 1.0)
     return 1.0 - progress
 
 

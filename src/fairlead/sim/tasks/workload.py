@@ -27,7 +27,7 @@ def draw_tasks(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
         task.progress = task.service = 0.0
         task.reach = task.seen = np.uint64(0)
         task.started = task.finished = task.cluster = -1
-        task.executed = task.allocation = 0
+        task.executed = task.restarts = task.allocation = 0
         task.state, task.switched = FUTURE, False
 
 
@@ -92,9 +92,12 @@ def _by_links(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, allowed: np.ui
 
 @inlined
 def draw_later(plan: TaskPlan, worlds: TaskWorlds, b: int, seed: int) -> None:
-    """Give the world another future: tasks that have not arrived, and all noise, from another seed."""
+    """Give the world another future: tasks that have not arrived, and all noise, from another seed.
+
+    Links stay as they are, so nobody who has arrived is asked again whom it reaches, which would draw by that seed.
+    """
     world = worlds.world[b]
-    world.seed = seed
+    world.seed, world.next_change = seed, len(plan.changes)
     time = world.now + 1.0  # what comes before has arrived
     for i in range(world.arrived, world.tasks):
         time += exponential(seed, TASK_GAP, i, 0) / world.rate
