@@ -24,7 +24,7 @@ from fairlead.domain.errors import UserError
 from fairlead.measure.report.document import check, highlighted, points
 from fairlead.measure.report.explanation_page import write_explanation_report
 from fairlead.measure.report.page import page, write_report
-from fairlead.measure.report.plots import Plot, over_values, plots_of, plots_of_all
+from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
 from fairlead.measure.report.static import write_plots
 from fairlead.measure.report.study import devices
 from fairlead.measure.report.study_page import verdict as study_verdict
@@ -329,8 +329,7 @@ def test_energy_against_degradation_has_its_front_and_in_a_sweep_a_line_a_policy
 
 @pytest.mark.parametrize(("values", "kind"), [((20, 40.5), "quantitative"), (("stream", "request"), "ordinal")])
 def test_a_sweep_has_a_true_axis_for_numbers_alone(values: tuple[Any, ...], kind: str) -> None:
-    plot = over_values(swept(values), legend=False)
-    assert plot is not None
+    plot = plots(swept(values))["sweep"]
     assert plot.spec is not None
     assert plot.spec["layer"][0]["encoding"]["x"]["type"] == kind
 
