@@ -175,4 +175,7 @@ def _assumptions(found: list[Point]) -> Iterator[str]:
     for point in found:
         labels.setdefault(tuple(point.body["assumptions"]), []).append(point.label)
     for items, names in labels.items():
-        yield assumptions(f"{len(items)} assumptions of {listed(names)}", items)
+        if items:
+            yield assumptions(f"{len(items)} assumptions of {listed(names)}", items)
+        else:
+            yield f"<p>Nothing is assumed in {escape(listed(names))}.</p>"

@@ -144,6 +144,8 @@ def check_tasks(document: Any) -> None:
         raise UserError("not as fairlead writes it: scenarios: there are none")
     for point in task_points(document):
         check_ranking(point)
+        if point.ranking and not point.seeds:
+            raise UserError(f"{point.label}: it has a ranking, but no seeds")
         check_edges(point, "time_steps", -math.inf)
         check_edges(point, "completion_steps", 0.0)
         _check_speeds(point)

@@ -25,18 +25,19 @@ def side_by_side(
     rows: list[Spec], groups: Sequence[str], x: Spec, style: Style, texts: Spec, transforms: Sequence[Spec] = ()
 ) -> Spec:
     """The layer. Rows have `policy`, `label` and, behind the transforms, `measured` with `_low` and `_high`."""
+    lined = any(name.endswith("_low") for row in rows for name in row)
+    rule: Spec = {
+        "transform": [with_ends("measured")],
+        "mark": {"type": "rule", "strokeWidth": 1.5},
+        "encoding": {"x": x | {"field": "measured_low"}, "x2": {"field": "measured_high"}} | style.lit("color"),
+    }
     by_policy = {"field": "policy", "type": "nominal", "sort": style.policies}
-    low, high = x | {"field": "measured_low"}, {"field": "measured_high"}
     return {
         "data": {"values": rows},
         "transform": [{"filter": SHOWN}, *transforms],
         "encoding": {"y": groups_axis(groups), "yOffset": by_policy},
         "layer": [
-            {
-                "transform": [with_ends("measured")],
-                "mark": {"type": "rule", "strokeWidth": 1.5},
-                "encoding": {"x": low, "x2": high} | style.lit("color"),
-            },
+            *([rule] if lined else []),
             {
                 "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
                 "encoding": {"x": x | {"field": "measured"}, "tooltip": tooltip("policy", texts)}

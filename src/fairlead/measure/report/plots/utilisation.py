@@ -25,12 +25,17 @@ def utilisation(point: Point) -> Plot:
         "Busy time / the time of the run, mean over the seeds; a shared node is busy while anything runs on it.",
         f"Under {best['policy']} the busiest node is {best['node']}, {best['text']}.",
         spec=busy_cells(rows, point.ranking, nodes, "node"),
-        room_px=96,
+        room_px=busy_room_px(nodes),
     )
 
 
 def _row(point: Point, policy: str, node: str) -> Spec:
     return {"policy": policy, "node": node} | busy_cell(point.figure(policy, f"utilisation_{node}"))
+
+
+def busy_room_px(nodes: list[str]) -> int:
+    """What the names below the table take."""
+    return 96 if len(nodes) > _UPRIGHT else 30
 
 
 def busy_cell(busy: Estimate) -> Spec:
@@ -43,6 +48,7 @@ def busy_cells(rows: list[Spec], policies: list[str], nodes: list[str], what: st
     axis = {"title": None, "ticks": False, "domain": False, "labelPadding": 8, "labelColor": INK}
     angle = -35 if len(nodes) > _UPRIGHT else 0
     fits = f"width / {len(nodes)} > 34"
+    dark = f"{SHOWN} && datum.busy > 0.8"  # others are faded
     text: Spec = {"type": "text", "fontSize": 11}
     words: Spec = {"text": {"field": "busy", "format": ".0%"}}
     return {
@@ -74,13 +80,13 @@ def busy_cells(rows: list[Spec], policies: list[str], nodes: list[str], what: st
             },
             {
                 "name": "on_cell",
-                "transform": [{"filter": f"{fits} && datum.busy > 0.8"}],
+                "transform": [{"filter": f"{fits} && {dark}"}],
                 "mark": text | {"color": "white"},
                 "encoding": words,
             },
             {
                 "name": "ink_cell",
-                "transform": [{"filter": f"{fits} && datum.busy <= 0.8"}],
+                "transform": [{"filter": f"{fits} && !({dark})"}],
                 "mark": text | {"color": INK},
                 "encoding": words,
             },

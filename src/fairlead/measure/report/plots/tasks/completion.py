@@ -33,18 +33,18 @@ _WITHIN = Words("steps", "completion time, steps (log scale)", "completed within
 def completion(point: TaskPoint) -> Plot:
     """The mean or a quantile of each policy."""
     drawn = STEPS.have_intervals([point])
-    interval = "thin lines are 95 % intervals" if drawn else NO_INTERVALS
+    interval = "; thin lines are 95 % intervals." if drawn else f". {NO_INTERVALS}"
     bound = f" The dashed line is {STEPS.bound}." if known(point.bound) else ""
     findings = {choice: _finding(point, choice) for choice in STEPS.figures}
     return Plot(
         "completion",
         "Completion time",
-        f"Steps of {point.body['step_s']:g} s from arrival to completion, mean over the seeds; {interval}; colours "
-        f"tell what a policy knows and does.{bound}",
+        f"Steps of {point.body['step_s']:g} s from arrival to completion, mean over the seeds{interval} "
+        f"Colours tell what a policy knows and does.{bound}",
         findings["mean"],
         findings,
         spec=_spec(point, drawn),
-        room_px=112,
+        room_px=(77 if known(point.bound) else 61) + 15 * len({_group(point.powers(p)) for p in point.ranking}),
     )
 
 
@@ -103,7 +103,7 @@ def _bars(rows: list[Spec]) -> Spec:
                 "field": "group",
                 "type": "nominal",
                 "scale": {"domain": groups, "range": [POWER_COLOURS[g] for g in groups]},
-                "legend": {"title": None, "orient": "bottom", "symbolType": "square", "columns": 2},
+                "legend": {"title": None, "orient": "bottom", "symbolType": "square", "columns": 1},
             },
             "opacity": {"condition": {"test": SHOWN, "value": 1}, "value": 0.45},
             "tooltip": tooltip("policy", texts),

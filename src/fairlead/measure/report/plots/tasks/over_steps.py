@@ -39,7 +39,7 @@ def alive(point: TaskPoint, style: Style) -> Plot:
         "; ".join(_peak(p, lines[p], edges) for p in dict.fromkeys((best, point.ranking[-1]))) + ".",
         notes=_notes(point),
         spec=_spec(point, lines, style, {"title": "tasks in the system", "tickCount": 6}, ".1f"),
-        room_px=62,
+        room_px=62 if point.changes() else 54,
     )
 
 
@@ -59,7 +59,7 @@ def _used(point: TaskPoint, resource: str, name: str, style: Style) -> Plot:
         f"Of {resource} most is in use under {_peak(best, lines[best], point.body['time_steps'], 100, ' %')}.",
         notes=_notes(point),
         spec=_spec(point, lines, style, {"title": f"{resource} in use", "format": "%", "tickCount": 5}, ".1%"),
-        room_px=62,
+        room_px=62 if point.changes() else 54,
     )
 
 

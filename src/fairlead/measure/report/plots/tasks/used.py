@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.measure.report.plots.common import Plot, known
-from fairlead.measure.report.plots.utilisation import busy_cell, busy_cells
+from fairlead.measure.report.plots.utilisation import busy_cell, busy_cells, busy_room_px
 from fairlead.measure.report.task_document import TaskPoint
 
 _TITLE = "Resources in use"
@@ -22,5 +22,5 @@ def used(point: TaskPoint) -> Plot:
         "What tasks have / what there is, over the whole run, mean over the seeds; who takes longer has more time.",
         f"Under {point.ranking[0]}: {', '.join(best)}.",
         spec=busy_cells(rows, point.ranking, point.resources, "resource"),
-        room_px=96,
+        room_px=busy_room_px(point.resources),
     )
