@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from browser import Open
 from documents import EVIL, places, plain
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
-from fairlead.domain.tasks import TaskLinkChange, TaskScenario
+from fairlead.domain.tasks import Resource, TaskLinkChange, TaskScenario
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.piece import PieceResult
 from fairlead.experiments.result_file import as_document, as_json
@@ -174,8 +175,7 @@ def test_speeds_are_those_of_the_plan() -> None:
 
 def test_long_axes_of_amounts_and_of_time_are_cut_down() -> None:
     big = tasks_scenario(clusters=(cluster("edge", cpu=100, gpu=100),), tasks=5000, most_steps=100_000)
-    big.resources["cpu"].__dict__["most_per_task"] = 100
-    axes = task_axes(big)
+    axes = task_axes(replace(big, resources={**big.resources, "cpu": Resource(name="cpu", most_per_task=100)}))
     assert [len(axis) for axis in axes["speeds"]["sensitive"]["amounts"].values()] == [24, 16]
     assert axes["speeds"]["sensitive"]["amounts"]["cpu"][::23] == [2, 100]
     assert len(axes["time_steps"]) - 1 <= 240
@@ -254,6 +254,15 @@ def test_changes_of_links_are_marked_and_where_there_is_no_bound_none_is_told(wh
     assert "bound" not in plots["completion"].caption
     assert "bound" in drawn(whole)["completion"].caption
     assert drawn(whole)["alive"].notes == ()
+    assert "Dotted lines are changes of links." in plots["alive"].caption
+    assert "Dotted" not in drawn(whole)["alive"].caption
+
+
+def test_tasks_that_are_left_where_lines_end_are_told() -> None:
+    stuck = made_of({"cut": tasks_scenario(most_steps=10)}, ["min"], [0, 1])
+    assert drawn(stuck)["alive"].caption.endswith(" At step 10 not all is done under min.")
+    assert "Not done when the run was cut, and counted as done then: min " in task_verdict(task_points(stuck)[0])
+    assert "unfinished, %" in task_tables(task_points(stuck)[0])
 
 
 def test_a_resource_that_does_not_count_is_left_out_of_speeds(whole: dict[str, Any]) -> None:
@@ -277,7 +286,7 @@ def test_one_seed_has_no_intervals_and_promises_none() -> None:
     assert "low" not in rows(drawn(one)["alive"])["min"]
 
 
-def test_a_sweep_of_the_rate_is_drawn_against_it() -> None:
+def test_a_sweep_of_the_rate_is_drawn_against_it(open_page: Open) -> None:
     points = {f"rate={r}": tasks_scenario(rate=float(r)) for r in (1, 3)}
     swept = made_of(points, ["min", "optimus"], SEEDS, sweep=Sweep("rate", (1, 3)))
     plot = drawn(swept)["sweep"]
@@ -288,6 +297,11 @@ def test_a_sweep_of_the_rate_is_drawn_against_it() -> None:
     assert plot.finding.startswith("Best by value: rate=1 ")
     assert list(plot.findings) == ["mean", "p50", "p90", "p95", "p99"]
     assert "lower bound" in plot.caption
+    opened = open_page(swept)
+    assert len(opened.lines("sweep")) == 3  # two policies and the bound
+    opened.page.locator("figure[data-plot=sweep] select").select_option("p95")
+    assert len(opened.lines("sweep")) == 2
+    assert opened.complaints == []
 
 
 # Documents that won't do
@@ -376,11 +390,10 @@ def test_plots_are_written_under_the_names_of_what_they_show(whole: dict[str, An
     assert "knows progress or speed" in svg
 
 
-def test_resources_and_types_of_odd_names_have_plots_of_their_own(tmp_path: Path) -> None:
-    odd = tasks_scenario(tasks=8, types=(kind(EVIL, constant(2)), kind("a b", constant(3)))).__dict__
-    odd = TaskScenario(**odd | {"types": {t.name: t for t in odd["types"].values()}})
-    made = made_of({"built": odd}, ["min"], [0])
-    assert len(set(drawn(made))) == len(task_plots_of(made, task_points(made)[0], False))
+def test_types_of_odd_names_have_plots_of_their_own() -> None:
+    types = (kind(EVIL, constant(2)), kind("a b", constant(3), share=0.3), kind("a/b", constant(3), share=0.2))
+    made = made_of({EVIL: tasks_scenario(tasks=8, types=types)}, ["min"], [0])
+    assert {"speed-a_b", "speed-a_b-2"} < set(drawn(made))
     assert EVIL not in page(made)
 
 

@@ -19,7 +19,7 @@ from fairlead.measure.report.plots.common import (
 )
 from fairlead.measure.report.style import Spec
 from fairlead.measure.report.task_document import TaskPoint
-from fairlead.measure.report.words import plus_minus
+from fairlead.measure.report.words import listed, plus_minus, times
 from fairlead.measure.statistics import Estimate
 
 _DIGITS = 4
@@ -30,13 +30,13 @@ def alive(point: TaskPoint, style: Style) -> Plot:
     """Tasks that have arrived and are not done."""
     lines = {p: point.alive(p) for p in point.ranking}
     banded = any(has_interval(e) for found in lines.values() for e in found)
-    best, edges = point.ranking[0], point.body["time_steps"]
+    ends = list(dict.fromkeys((point.ranking[0], point.ranking[-1])))
     return Plot(
         "alive",
         "Tasks in the system",
         f"Tasks that have arrived and are not done, mean over the seeds"
-        f"{'; bands are 95 % intervals of each policy alone' if banded else ''}.{_bins(point)}",
-        "; ".join(_peak(p, lines[p], edges) for p in dict.fromkeys((best, point.ranking[-1]))) + ".",
+        f"{'; bands are 95 % intervals of each policy alone' if banded else ''}.{_reading(point)}{_left(point)}",
+        f"Most tasks in the system: {listed([_peak(point, p, lines[p], 1, '') for p in ends])}.",
         notes=_notes(point),
         spec=_spec(point, lines, style, {"title": "tasks in the system", "tickCount": 6}, ".1f"),
         room_px=62 if point.changes() else 54,
@@ -55,17 +55,23 @@ def _used(point: TaskPoint, resource: str, name: str, style: Style) -> Plot:
     return Plot(
         f"used-{name}",
         f"{resource} in use over time",
-        f"Share of all {resource} that tasks have, mean over the seeds.{_bins(point)}",
-        f"Of {resource} most is in use under {_peak(best, lines[best], point.body['time_steps'], 100, ' %')}.",
+        f"Share of all {resource} that tasks have, mean over the seeds.{_reading(point)}",
+        f"Most {resource} in use: {_peak(point, best, lines[best], 100, ' %')}.",
         notes=_notes(point),
         spec=_spec(point, lines, style, {"title": f"{resource} in use", "format": "%", "tickCount": 5}, ".1%"),
         room_px=62 if point.changes() else 54,
     )
 
 
-def _bins(point: TaskPoint) -> str:
-    width = point.widths[0]
-    return f" A point is the mean of {width:g} steps." if width > 1 else ""
+def _reading(point: TaskPoint) -> str:
+    bins = f" A point is the mean of {point.widths[0]:g} steps." if point.widths[0] > 1 else ""
+    return f"{bins} Dotted lines are changes of links." if _changes(point) else bins
+
+
+def _left(point: TaskPoint) -> str:
+    """Under whom the lines end before the tasks do."""
+    late = [p for p in point.ranking if point.detail(p)["alive"][-1]]
+    return f" At step {point.body['time_steps'][-1]:g} not all is done under {listed(late)}." if late else ""
 
 
 def _notes(point: TaskPoint) -> tuple[str, ...]:
@@ -78,10 +84,10 @@ def _changes(point: TaskPoint) -> list[tuple[float, str]]:
     return [(at, words) for at, words in point.changes() if at <= last]
 
 
-def _peak(policy: str, line: Sequence[Estimate], edges: Sequence[float], factor: float = 1.0, unit: str = "") -> str:
+def _peak(point: TaskPoint, policy: str, line: Sequence[Estimate], factor: float, unit: str) -> str:
     most = max(range(len(line)), key=lambda i: line[i].mean)
-    value = Estimate(factor * line[most].mean, factor * line[most].ci95, line[most].n)
-    return f"{policy} {plus_minus(value, '{:.1f}')}{unit} at its highest, from step {edges[most]:g}"
+    value = plus_minus(times(factor, line[most]), "{:.1f}")
+    return f"{value}{unit} under {policy} from step {point.body['time_steps'][most]:g} on"
 
 
 def _lasts(point: TaskPoint, policy: str) -> int:
