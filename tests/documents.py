@@ -1,13 +1,13 @@
 """Result documents for the report's tests: made up, deterministic, in the form that compare and sweep write.
 
 `document()` is a comparison, `swept()` a sweep. Every number follows from names and indices, so that tests can tell
-what must be drawn; nothing is simulated.
+what must be drawn; nothing is simulated. And what tests of all kinds of documents share.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 POLICIES = (
@@ -23,6 +23,7 @@ CHANGES = [
 ]
 BINS, EDGES = 30, 40
 REQUESTS = 400  # in a bin, over all seeds
+EVIL = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
 
 
 def estimate(mean: float | None, ci95: float | None, n: int) -> dict[str, Any]:
@@ -145,3 +146,14 @@ def _latency(rank: int, success: float) -> list[int]:
 
 def _load(rank: int, node: int) -> list[float]:
     return [round(max(0.0, 0.6 + 0.5 * math.sin(b / 5 + node) + 0.03 * rank), 4) for b in range(BINS)]
+
+
+def plain(text: str) -> str:
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something can be wrong: every key, and the first of every list."""
+    for key in value if isinstance(value, dict) else range(min(1, len(value))) if isinstance(value, list) else ():
+        yield (*here, key)
+        yield from places(value[key], (*here, key))

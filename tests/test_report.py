@@ -7,24 +7,23 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 import bundles
-from browser import chromium
-from documents import BINS, NODES, POLICIES, document, swept, unfinished
+from browser import Open
+from documents import BINS, EVIL, NODES, POLICIES, document, places, plain, swept, unfinished
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.document import check, highlighted, points
 from fairlead.measure.report.explanation_page import write_explanation_report
 from fairlead.measure.report.page import page, write_report
-from fairlead.measure.report.plots import Plot, over_values, plots_of, plots_of_all
+from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
 from fairlead.measure.report.static import write_plots
 from fairlead.measure.report.study import devices
 from fairlead.measure.report.study_page import verdict as study_verdict
@@ -32,15 +31,6 @@ from fairlead.measure.report.study_page import write_study_report
 from fairlead.measure.report.style import HUES, by_look, fill_of, look_of
 from fairlead.measure.report.tables import tables
 from fairlead.measure.report.words import verdict
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-EVIL = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
-
-
-def plain(text: str) -> str:
-    return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def said(made: dict[str, Any]) -> str:
@@ -329,8 +319,7 @@ def test_energy_against_degradation_has_its_front_and_in_a_sweep_a_line_a_policy
 
 @pytest.mark.parametrize(("values", "kind"), [((20, 40.5), "quantitative"), (("stream", "request"), "ordinal")])
 def test_a_sweep_has_a_true_axis_for_numbers_alone(values: tuple[Any, ...], kind: str) -> None:
-    plot = over_values(swept(values), legend=False)
-    assert plot is not None
+    plot = plots(swept(values))["sweep"]
     assert plot.spec is not None
     assert plot.spec["layer"][0]["encoding"]["x"]["type"] == kind
 
@@ -431,13 +420,6 @@ def test_whatever_is_wrong_in_a_document_makes_a_line_or_a_page() -> None:
     assert refused > 500
 
 
-def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where something can be wrong: every key, and the first of every list."""
-    for key in value if isinstance(value, dict) else range(min(1, len(value))) if isinstance(value, list) else ():
-        yield (*here, key)
-        yield from places(value[key], (*here, key))
-
-
 def test_the_command_writes_page_and_plots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = tmp_path / "out.json"
     result.write_text(json.dumps(document(policies=["closest", "random"])))
@@ -478,64 +460,6 @@ def test_without_the_extra_one_line_says_what_to_install(
 
 
 # The page, in a browser
-
-
-@dataclass
-class Opened:
-    """A page as it is drawn, with all that it said and asked for."""
-
-    page: Page
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def settled(self) -> Page:
-        self.page.wait_for_selector("main[aria-busy=false]")
-        return self.page
-
-    def marks(self, plot: str) -> int:
-        return self.settled().locator(f"figure[data-plot={plot}] .plot :is(path, line, text):visible").count()
-
-    def lines(self, plot: str) -> list[str]:
-        """Where the lines of a plot run."""
-        shapes = self.settled().locator(f"figure[data-plot={plot}] .mark-line.role-mark path")
-        return [d for d in shapes.evaluate_all("all => all.map(one => one.getAttribute('d'))") if d]
-
-    def scrolls_sideways(self) -> bool:
-        return bool(self.page.evaluate("document.documentElement.scrollWidth > innerWidth"))
-
-
-Open = Callable[..., Opened]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    contexts = []
-
-    def opened(made: dict[str, Any] | Path, width: int = 1280, quiet: bool = True, **options: Any) -> Opened:
-        path = made if isinstance(made, Path) else tmp_path / "report.html"
-        if not isinstance(made, Path):
-            write_report(made, path)
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        found = Opened(context.new_page())
-        found.page.on("console", lambda message: found.complaints.append(f"{message.type}: {message.text}"))
-        found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
-        found.page.on("request", lambda request: found.requests.append(request.url))
-        found.page.goto(path.as_uri())
-        found.settled()
-        assert found.requests == [path.as_uri()]
-        assert found.complaints == [] or not quiet
-        return found
-
-    yield opened
-    for context in contexts:
-        context.close()
 
 
 def test_every_plot_is_drawn_without_a_complaint_or_a_network(open_page: Open) -> None:

@@ -29,6 +29,7 @@ REPORTS = {
     "compare.html": ["compare", "shifting", "ecsrl", "--seeds", "5"],
     "sweep.html": ["sweep", "full-edge", "--param", "rate", "--values", "20:120:20", "--seeds", "5",
                    "--checkpoint", "none"],
+    "tasks.html": ["compare", "tapfinger-3", "--policies", "tuned-rule,sia,optimus,min,tiresias", "--seeds", "20"],
     "degradation.html": ["degradation", "ecsrl"],
     "explain.html": ["explain", "ecsrl", "--policy", "ecsrl", "--set", "rate=18500", "--set", "duration_s=60",
                      "--at", "30", "--replay"],
@@ -39,6 +40,8 @@ PICTURES = [
     ("report-dark", "compare.html", "figure[data-plot=over-time]", 1280, 1110, {"color_scheme": "dark"}),
     ("report-phone", "compare.html", "#controls", 360, 780, {"device_scale_factor": 2}),
     ("sweep", "sweep.html", "#plots", 1280, 820, {}),
+    ("tasks", "tasks.html", None, 1280, 1090, {}),
+    ("tasks-dark", "tasks.html", "figure[data-plot=alive]", 1280, 745, {"color_scheme": "dark"}),
     ("degradation", "degradation.html", "#plots", 1280, 1240, {}),
     ("explain", "explain.html", None, 1280, 1420, {}),
 ]

@@ -27,7 +27,7 @@ from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.workers import Workers, local
 from fairlead.measure.files import check_different, check_folder, check_writable, write_whole
-from fairlead.measure.report.saved import NO_TASKS, write_any_plots, write_any_report
+from fairlead.measure.report.saved import write_any_plots, write_any_report
 from fairlead.measure.report.static import converter
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundled import LearnedPolicy
@@ -78,8 +78,6 @@ def answer(
     """Run it, show it, write it; the exit code."""
     check_different({"--json": args.json, "--report": args.report, "--checkpoint": checkpoint})
     kind = kind_of(next(iter(scenarios.values())))
-    if kind.name == "tasks" and (args.report or args.plots):
-        raise UserError(NO_TASKS)
     policies = _policies(kind, args.policies)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress() as bar:

@@ -14,7 +14,7 @@ examples:
   fairlead compare shifting ecsrl --report out.html
   fairlead compare full-edge --set rate=100 --set rules.dispatch=request
   fairlead compare my-edge.yaml --jobs 4
-  fairlead compare tapfinger-3 --policies tuned-rule,optimus,afs --seeds 50
+  fairlead compare tapfinger-3 --policies tuned-rule,optimus,afs --seeds 50 --report tasks.html
   fairlead compare full-edge --seeds 1000 --ray auto --checkpoint full-edge.jsonl
 """
 
@@ -237,4 +237,4 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
     )
     _add_outputs(parser)
     parser.add_argument("--checkpoint", metavar="FILE", help=checkpoint)
-    parser.add_argument("--no-bound", action="store_true", help="leave out the upper bound, which takes its time")
+    parser.add_argument("--no-bound", action="store_true", help="leave out the bound, which takes its time")

@@ -99,9 +99,9 @@ class Comparison:
         return decisions, dict(counts)
 
     def bound_values(self, label: str) -> list[float]:
-        """The bound on the objective of each finished seed; empty when there is none."""
-        bounds = self.bounds.get(label, {})
-        return [bounds[s] for s in self.done_seeds(label) if s in bounds]
+        """The bound on the objective of each finished seed; empty unless all have one, as means of others differ."""
+        bounds, seeds = self.bounds.get(label, {}), self.done_seeds(label)
+        return [bounds[s] for s in seeds] if all(s in bounds for s in seeds) else []
 
 
 def compare(

@@ -36,7 +36,7 @@ class Kind:
     rules: Callable[[], Iterable[str]]  # names of all policies but learned ones
     files: Callable[[Any], list[str]]  # what a scenario reads beside itself
     summed: Callable[[], Summed]
-    axes: Callable[[Any], dict[str, Any]]  # what the bins of details are, for result files
+    axes: Callable[[Any], dict[str, Any]]  # what the bins of details are, and what reports draw of a scenario itself
 
     def policy_key(self, name: str) -> str:
         """What `identity` knows a policy by."""
@@ -64,13 +64,12 @@ def _serving() -> Kind:
 
 
 def _tasks() -> Kind:
-    from fairlead.experiments.task_piece import TaskSum, run_task_piece, time_edges
+    from fairlead.experiments.task_detail import TaskSum, task_axes
+    from fairlead.experiments.task_piece import run_task_piece
     from fairlead.sim.tasks.catalog import find_task_policy, task_policies
 
     def files(s: TaskScenario) -> list[str]:
         return [kind.speed.file for kind in s.types.values() if kind.speed.file]
 
-    def axes(s: TaskScenario) -> dict[str, Any]:
-        return {"step_s": s.rules.interval_s, "time_steps": time_edges(s)}
-
-    return Kind("tasks", "completion_steps", -1, run_task_piece, find_task_policy, task_policies, files, TaskSum, axes)
+    found = find_task_policy, task_policies
+    return Kind("tasks", "completion_steps", -1, run_task_piece, *found, files, TaskSum, task_axes)

@@ -1,9 +1,10 @@
-"""Writing files whole or not at all, and saying beforehand in one line why that won't work."""
+"""Writing files whole or not at all, under names that will do, and saying beforehand in one line why it won't work."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fairlead.domain.errors import UserError
@@ -43,6 +44,16 @@ def check_different(files: Mapping[str, str | Path | None]) -> None:
 
 def _replaceable(path: Path) -> bool:
     return path.is_file() or not path.exists()  # not so: a terminal, a pipe, /dev/null
+
+
+def safe_names(labels: Sequence[str]) -> list[str]:
+    """The labels as names of files, all different, also where capitals don't count."""
+    names: list[str] = []
+    for label in labels:
+        name = re.sub(r"[^\w.=+-]+", "_", label, flags=re.ASCII).strip("._")[:80] or "unnamed"
+        taken = {n.lower() for n in names}
+        names.append(next(n for n in (name, *(f"{name}-{i}" for i in range(2, 9999))) if n.lower() not in taken))
+    return names
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

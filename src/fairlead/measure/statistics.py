@@ -46,6 +46,15 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, _t_quantile(n - 1) * math.sqrt(variance / n), n)
 
 
+def estimate_of_sums(total: int, squares: int, n: int, unit: float = 1.0) -> Estimate:
+    """The same of `n` whole numbers of which only the sum and that of their squares are known, in another unit."""
+    if n < 1:
+        return Estimate(math.nan, math.nan, 0)
+    variance = (n * squares - total * total) / (n * (n - 1)) if n > 1 else math.nan  # exact above the stroke
+    half = _t_quantile(n - 1) * math.sqrt(max(0.0, variance) / n) if n > 1 else math.nan
+    return Estimate(total / n / unit, half / unit, n)
+
+
 def paired_difference(values: Sequence[float], base: Sequence[float]) -> Estimate:
     """Mean and interval of value - base, seed by seed: what is common to a seed cancels."""
     return estimate([v - b for v, b in zip(values, base, strict=True)])

@@ -1,6 +1,7 @@
 """A result document of `fairlead compare` or `sweep`, as the report reads it: checked once, then looked at by label.
 
-Called by everything in this folder. Pure; it computes no figure that the document already has.
+Called by everything in this folder. Pure; it computes no figure that the document already has. `task_document` has what
+is different in worlds of tasks.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.form import first_fault
 from fairlead.measure.statistics import Estimate, paired_difference
 
 Document = dict[str, Any]
+Lists = list[tuple[str, Sequence[Any], int]]
 OUTCOMES = ("success", "late", "inaccurate", "rejected")
 UNKNOWN = Estimate(math.nan, math.nan, 0)
 _ALL_UP_TO = 5  # so few policies are all highlighted
@@ -29,6 +31,9 @@ class Point:
     label: str
     body: Document
 
+    objective: ClassVar[str] = "success"  # the figure that ranks policies
+    sign: ClassVar[int] = 1  # more of it is better
+
     @property
     def title(self) -> str:
         """What the scenario is, in words."""
@@ -36,7 +41,7 @@ class Point:
 
     @property
     def ranking(self) -> list[str]:
-        """Policies by success, best first; empty when no seed is finished."""
+        """Policies by the objective, best first; empty when no seed is finished."""
         return list(self.body["ranking"])
 
     @property
@@ -46,7 +51,7 @@ class Point:
 
     @property
     def bound(self) -> Estimate:
-        """The share of requests that no policy can pass; unknown when it was not computed."""
+        """What no policy can pass; unknown when it was not computed."""
         return _estimate(self.body.get("bound"))
 
     def figure(self, policy: str, name: str) -> Estimate:
@@ -54,16 +59,16 @@ class Point:
         return _estimate(self.body["policies"][policy]["figures"].get(name))
 
     def behind_best(self, policy: str) -> Estimate:
-        """Success minus that of the best policy, seed by seed."""
+        """The objective minus that of the best policy, seed by seed."""
         return _estimate(self.body["policies"][policy]["behind_best"])
 
-    def below_bound(self, policy: str) -> Estimate:
-        """The bound minus the policy's success, seed by seed where both are known by seed."""
+    def from_bound(self, policy: str) -> Estimate:
+        """How far the policy's objective is from the bound, seed by seed where both are known by seed."""
         bounds = (self.body.get("bound") or {}).get("by_seed") or []
-        values = self.body["policies"][policy]["by_seed"].get("success", [])
+        values = self.body["policies"][policy]["by_seed"].get(self.objective, [])
         if bounds and len(bounds) == len(values):
-            return paired_difference([number(b) for b in bounds], [number(v) for v in values])
-        return Estimate(self.bound.mean - self.figure(policy, "success").mean, math.nan, 0)
+            return paired_difference([self.sign * number(b) for b in bounds], [self.sign * number(v) for v in values])
+        return Estimate(self.sign * (self.bound.mean - self.figure(policy, self.objective).mean), math.nan, 0)
 
     def detail(self, policy: str) -> Document:
         """Counts by time and latency, load by node."""
@@ -131,22 +136,46 @@ def check(document: Any) -> None:
         raise UserError(f"not as fairlead writes it: {fault}")
     for point in points(document):
         _check_point(point)
-    swept = sweep(document)
-    if swept and len(swept[1]) != len(document["scenarios"]):
-        raise UserError(f"{len(swept[1])} values were swept, but it has {len(document['scenarios'])}")
+    check_sweep(document)
 
 
 def _check_point(point: Point) -> None:
     """What belongs together within a label."""
+    check_ranking(point)
+    for policy in point.ranking:
+        _check_detail(point, policy)
+    if point.ranking:
+        check_edges(point, "time_s", -math.inf)
+        check_edges(point, "latency_ms", 0.0)
+
+
+def check_ranking(point: Point) -> None:
+    """Refuse a ranking of policies that are not there, or there twice."""
     if len(set(point.ranking)) < len(point.ranking):
         raise UserError(f"{point.label}: ranking has a policy twice")
     for policy in point.ranking:
         if policy not in point.body["policies"]:
             raise UserError(f"{point.label}: {policy} is in its ranking, but not in its policies")
-        _check_detail(point, policy)
-    for name, least in (("time_s", -math.inf), ("latency_ms", 0.0)) if point.ranking else ():
-        if not all(a < b for a, b in pairwise((least, *point.body[name]))):
-            raise UserError(f"{point.label}: the edges in {name} should grow{' from above 0' if least == 0 else ''}")
+
+
+def check_edges(point: Point, name: str, least: float) -> None:
+    """Refuse edges of bins that don't grow from above the least."""
+    if not all(a < b for a, b in pairwise((least, *point.body[name]))):
+        raise UserError(f"{point.label}: the edges in {name} should grow{' from above 0' if least == 0 else ''}")
+
+
+def check_lengths(point: Point, policy: str, lists: Lists) -> None:
+    """Refuse lists that have another number of bins than expected: (name, list, how many)."""
+    for name, values, expected in lists:
+        if len(values) != expected:
+            raise UserError(f"{point.label}, {policy}: {name} has {len(values)} bins where {expected} are expected")
+
+
+def check_sweep(document: Document) -> None:
+    """Refuse another number of values than labels."""
+    swept = sweep(document)
+    if swept and len(swept[1]) != len(document["scenarios"]):
+        raise UserError(f"{len(swept[1])} values were swept, but it has {len(document['scenarios'])}")
 
 
 def _check_detail(point: Point, policy: str) -> None:
@@ -156,10 +185,8 @@ def _check_detail(point: Point, policy: str) -> None:
             f"{point.label}, {policy}: no detail over time in it (an older fairlead made it); run the comparison again"
         )
     bins, latencies = len(point.body["time_s"]) - 1, len(point.body["latency_ms"]) + 1
-    lists: list[tuple[str, Sequence[Any], int]] = [("latency", detail["latency"], latencies)]
+    lists: Lists = [("latency", detail["latency"], latencies)]
     lists += [(f"outcomes.{name}", detail["outcomes"][name], bins) for name in OUTCOMES]
     lists += [(f"load.{node}", load, bins) for node, load in detail["load"].items()]
     lists += [(f"learned.active.{a}", x, bins) for a, x in (detail.get("learned") or {}).get("active", {}).items()]
-    for name, values, expected in lists:
-        if len(values) != expected:
-            raise UserError(f"{point.label}, {policy}: {name} has {len(values)} bins where {expected} are expected")
+    check_lengths(point, policy, lists)

@@ -1,7 +1,7 @@
 """The forms of result documents, as far as reports read them: every field with its type.
 
 `document.check`, `study.check_study` and `explanation.check_explanation` hold documents against them, so that nothing
-behind these meets a wrong type. What else a document has is not looked at.
+behind these meets a wrong type. What else a document has is not looked at. `task_form` has that of worlds of tasks.
 """
 
 from __future__ import annotations
@@ -39,13 +39,17 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 Edges = Annotated[list[FiniteFloat], Field(min_length=2)]
 
 
-class _Estimate(TypedDict):
+class EstimateForm(TypedDict):
+    """A mean with its interval."""
+
     mean: Number
     ci95: Number
     n: Count
 
 
-class _Bound(_Estimate):
+class BoundForm(EstimateForm):
+    """That of what no policy can pass."""
+
     by_seed: NotRequired[list[Number] | None]
 
 
@@ -70,8 +74,8 @@ class _Detail(TypedDict):
 
 
 class _Policy(TypedDict):
-    figures: dict[Text, _Estimate | None]
-    behind_best: _Estimate | None
+    figures: dict[Text, EstimateForm | None]
+    behind_best: EstimateForm | None
     by_seed: dict[Text, list[Number]]
     detail: NotRequired[_Detail | None]  # older documents have none, and get a line of their own
 
@@ -86,7 +90,7 @@ class _Scenario(TypedDict):
     seeds: list[int]
     ranking: list[Text]
     assumptions: list[Text]
-    bound: NotRequired[_Bound | None]
+    bound: NotRequired[BoundForm | None]
     changes: NotRequired[list[_Change] | None]
     time_s: NotRequired[Edges]
     latency_ms: NotRequired[Edges]
@@ -98,7 +102,9 @@ class _Sweep(TypedDict):
     values: list[Annotated[Any, AfterValidator(_drawable)]]
 
 
-class _Settings(TypedDict):
+class SettingsForm(TypedDict):
+    """What was asked."""
+
     seeds: list[int]
     policies: list[Text]
     set: NotRequired[list[Text] | None]
@@ -108,7 +114,7 @@ class _Settings(TypedDict):
 class _Document(TypedDict):
     fairlead: Text
     versions: dict[Text, Text]
-    settings: _Settings
+    settings: SettingsForm
     policies: dict[Text, dict[Text, Text]]
     complete: NotRequired[bool]
     stopped: NotRequired[Text | None]

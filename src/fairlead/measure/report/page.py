@@ -8,14 +8,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from fairlead.measure.files import write_whole
-from fairlead.measure.report.document import OUTCOMES, Document, Point, check, highlighted, points, sweep
+from fairlead.measure.report.document import Document, Point, highlighted, points, sweep
 from fairlead.measure.report.frame import assumptions, drawn, figure, frame, label_chooser, pairs, versions
-from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
+from fairlead.measure.report.kinds import kind_of
+from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.style import Spec, by_look, look_of
-from fairlead.measure.report.tables import table, tables
-from fairlead.measure.report.words import listed, verdict
+from fairlead.measure.report.tables import table
+from fairlead.measure.report.words import listed
 
-_BY_OUTCOME = ("sweep", "across", "over-time", "time-average")  # plots of an outcome that the reader chooses
 _ABOUT_TABLES = """<p>Means over the seeds ± the half width of their 95 % interval (Student's t; one seed has none).
 <em>Behind best</em> is the mean of the differences seed by seed; where its interval contains 0, the two policies are
 not told apart. Each policy is compared with the best at 95 % by itself, and the best is chosen on the same seeds: among
@@ -29,20 +29,21 @@ def write_report(document: Document, path: Path) -> None:
 
 def page(document: Document) -> str:
     """The page as text."""
-    check(document)
-    found = points(document)
-    plots = [plots_of(document, point, legend=False) for point in found]
-    whole = plots_of_all(document, legend=False)
+    kind = kind_of(document)
+    kind.check(document)
+    found = kind.points(document)
+    plots = [kind.plots_of(document, point, False) for point in found]
+    whole = kind.plots_of_all(document, False)
     first = next((i for i, p in enumerate(found) if p.ranking), 0)
     parts = {
         "title": _title(document),
         "subtitle": _subtitle(document),
         "notice": _notice(document),
-        "verdicts": pairs("verdicts", {p.label: _verdict(p) for p in found}),
+        "verdicts": pairs("verdicts", {p.label: _verdict(p, kind.verdict(p)) for p in found}),
         "controls": _controls(document, first),
-        "figures": _figures(whole, plots[first]),
+        "figures": _figures(whole, [plots[first], *plots]),
         "about_tables": _ABOUT_TABLES,
-        "tables": "\n".join(f'<div data-label="{i}">{_heading(p)}{tables(p)}</div>' for i, p in enumerate(found)),
+        "tables": "\n".join(f'<div data-label="{i}">{_heading(p)}{kind.tables(p)}</div>' for i, p in enumerate(found)),
         "settings": _settings(document),
     }
     return frame(parts, [_label(document, p, own) for p, own in zip(found, plots, strict=True)], whole)
@@ -84,8 +85,8 @@ def _notice(document: Document) -> str:
     return f'<div class="notice" role="note"><p><strong>This result is not complete.</strong></p>{body}</div>'
 
 
-def _verdict(point: Point) -> str:
-    text, best = verdict(point), point.ranking[0] if point.ranking else ""
+def _verdict(point: Point, text: str) -> str:
+    best = point.ranking[0] if point.ranking else ""
     return f"<strong>{escape(best)}</strong>{escape(text.removeprefix(best))}"
 
 
@@ -121,14 +122,26 @@ def _checkbox(index: int, policy: str) -> str:
     return f'<label><input type="checkbox" value="{escape(policy)}">{swatch}<span>{escape(policy)}</span></label>'
 
 
-def _figures(whole: list[Plot], plots: list[Plot]) -> str:
-    if not plots:
+def _figures(whole: list[Plot], by_label: list[list[Plot]]) -> str:
+    """A place for each plot that some label has."""
+    places = {plot.name: plot for plots in reversed(by_label) for plot in plots}
+    order = dict.fromkeys(plot.name for plots in by_label for plot in plots)
+    if not order:
         return "<p>No seed is finished, so there is nothing to draw.</p>"
-    measures = "".join(f"<option>{name}</option>" for name in OUTCOMES)
-    measure = '<p class="chooser"><label for="{0}">Show</label><select class="measure" id="{0}">{1}</select></p>'
-    policy = '<p class="chooser"><label for="chosen">Policy</label><select id="chosen"></select></p>'
-    choosers = {name: measure.format(f"{name}-measure", measures) for name in _BY_OUTCOME} | {"load": policy}
-    return "\n".join(figure(plot, choosers.get(plot.name, "")) for plot in [*whole, *plots])
+    return "\n".join(figure(plot, _chooser(plot)) for plot in [*whole, *(places[name] for name in order)])
+
+
+def _chooser(plot: Plot) -> str:
+    """What a reader can choose in a plot, if anything: a measure, or a policy."""
+    params = {param["name"] for param in (plot.spec or {}).get("params", [])}
+    if "chosen" in params:
+        return '<p class="chooser"><label for="chosen">Policy</label><select id="chosen"></select></p>'
+    if "measure" not in params:
+        return ""
+    name, options = f"{plot.name}-measure", "".join(f"<option>{choice}</option>" for choice in plot.findings)
+    return (
+        f'<p class="chooser"><label for="{name}">Show</label><select class="measure" id="{name}">{options}</select></p>'
+    )
 
 
 def _settings(document: Document) -> str:
@@ -162,4 +175,7 @@ def _assumptions(found: list[Point]) -> Iterator[str]:
     for point in found:
         labels.setdefault(tuple(point.body["assumptions"]), []).append(point.label)
     for items, names in labels.items():
-        yield assumptions(f"{len(items)} assumptions of {listed(names)}", items)
+        if items:
+            yield assumptions(f"{len(items)} assumptions of {listed(names)}", items)
+        else:
+            yield f"<p>Nothing is assumed in {escape(listed(names))}.</p>"

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead.domain.errors import UserError
-from fairlead.measure.report.document import Document, check
+from fairlead.measure.report.document import Document
 from fairlead.measure.report.explanation import check_explanation, is_explanation
 from fairlead.measure.report.explanation_page import write_explanation_report
+from fairlead.measure.report.kinds import kind_of
 from fairlead.measure.report.page import write_report
 from fairlead.measure.report.static import write_explanation_plots, write_plots, write_study_plots
 from fairlead.measure.report.study import check_study, is_study
 from fairlead.measure.report.study_page import write_study_report
-
-NO_TASKS = "worlds of tasks have no report yet: --json has their figures"
 
 F = TypeVar("F")
 
@@ -30,10 +29,8 @@ def read(path: Path) -> Document:
         raise UserError(f"{path}: can't read it: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # not JSON, or not text, or nested without end
         raise UserError(f"{path}: not JSON ({error}); give a file that `fairlead compare --json` wrote") from error
-    if isinstance(document, dict) and document.get("world") == "tasks":
-        raise UserError(f"{path}: {NO_TASKS}")
     try:
-        _of(document, check, check_study, check_explanation)(document)
+        _of(document, kind_of(document).check, check_study, check_explanation)(document)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return dict(document)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from pathlib import Path
 from types import ModuleType
 
 from fairlead.domain.errors import UserError
-from fairlead.measure.files import check_folder, write_whole
-from fairlead.measure.report.document import Document, check, points, sweep
+from fairlead.measure.files import check_folder, safe_names, write_whole
+from fairlead.measure.report.document import Document, sweep
 from fairlead.measure.report.explanation import check_explanation
 from fairlead.measure.report.explanation import plots as explanation_plots
-from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
+from fairlead.measure.report.kinds import kind_of
+from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.study import check_study, devices
 from fairlead.measure.report.style import CONFIG, Spec
 
@@ -31,7 +31,7 @@ def converter() -> ModuleType:
 
 def write_plots(document: Document, folder: Path) -> list[Path]:
     """Write every plot as LABEL-PLOT.svg and .png into a folder, which is made; the paths written."""
-    check(document)
+    kind_of(document).check(document)
     return _write(_specs(document), folder)
 
 
@@ -72,12 +72,13 @@ def _write(specs: dict[str, Spec], folder: Path) -> list[Path]:
 def _specs(document: Document) -> dict[str, Spec]:
     """File name, without its ending -> spec."""
     found: dict[str, Spec] = {}
-    swept = sweep(document)
-    for plot in plots_of_all(document, legend=True):
+    kind, swept = kind_of(document), sweep(document)
+    points = kind.points(document)
+    for plot in kind.plots_of_all(document, True):
         if plot.spec:
-            found[plot.name] = _titled(plot, points(document)[0].title if swept else ", ".join(document["scenarios"]))
-    for point, label in zip(points(document), safe_names(list(document["scenarios"])), strict=True):
-        for plot in plots_of(document, point, legend=True):
+            found[plot.name] = _titled(plot, points[0].title if swept else ", ".join(document["scenarios"]))
+    for point, label in zip(points, safe_names(list(document["scenarios"])), strict=True):
+        for plot in kind.plots_of(document, point, True):
             if plot.spec:
                 found[f"{label}-{plot.name}"] = _titled(plot, f"{point.label}: {point.title}")
     return found
@@ -89,13 +90,3 @@ def _titled(plot: Plot, subtitle: str) -> Spec:
     title = {"text": plot.title, "subtitle": lines, "frame": "bounds", "offset": 16, "subtitlePadding": 5}
     look: Spec = {"config": CONFIG, "background": "white", "padding": 16, "width": _WIDTH, "title": title}
     return {**(plot.spec or {}), **look}
-
-
-def safe_names(labels: list[str]) -> list[str]:
-    """The labels as names of files, all different, also where capitals don't count."""
-    names: list[str] = []
-    for label in labels:
-        name = re.sub(r"[^\w.=+-]+", "_", label, flags=re.ASCII).strip("._")[:80] or "scenario"
-        taken = {n.lower() for n in names}
-        names.append(next(n for n in (name, *(f"{name}-{i}" for i in range(2, 9999))) if n.lower() not in taken))
-    return names

@@ -18,6 +18,12 @@ DASHES = ((1, 0), (7, 3), (2, 2))  # the second and third round of the hues
 SHAPES = ("circle", "square", "triangle-up")
 
 OUTCOME_COLOURS = {"success": "#2b6a99", "late": "#e0a12e", "inaccurate": "#a8527f", "rejected": "#9aa1a9"}
+POWER_COLOURS = {
+    "sees what can be seen": "#2b6a99",
+    "knows progress or speed": "#e0a12e",
+    "resizes or pre-empts": "#a8527f",
+    "knows, and resizes or pre-empts": "#9aa1a9",
+}  # of task policies
 INK, MUTED, GRID = "#1c2126", "#59626c", "#e3e6ea"
 LOAD_COLOURS = ("rgba(43,106,153,0.05)", "rgba(43,106,153,1)", "rgba(213,84,0,0.8)", "rgba(213,84,0,1)")
 BUSY_COLOURS = LOAD_COLOURS[:2]

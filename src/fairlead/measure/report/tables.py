@@ -30,7 +30,7 @@ def tables(point: Point) -> str:
         ("Success of classes and tenants in %, and Jain's index of fairness over them", _fairness(point)),
         ("How busy each node was, %", _busy(point)),
     ]
-    return "\n".join(_details(title, columns, is_open=i == 0) for i, (title, columns) in enumerate(made) if columns)
+    return "\n".join(details(title, columns, is_open=i == 0) for i, (title, columns) in enumerate(made) if columns)
 
 
 def _outcomes(point: Point) -> Columns:
@@ -73,14 +73,14 @@ def _share(point: Point, policy: str, bins: list[int]) -> str:
 
 def _latencies(point: Point) -> Columns:
     names = {"mean": "latency_mean_ms"} | {f"p{p}": f"latency_p{p}_ms" for p in _PERCENTILES}
-    return _figures(point, names, 1, "{:.1f}")
+    return figure_columns(point, names, 1, "{:.1f}")
 
 
 def _costs(point: Point) -> Columns:
-    columns = _figures(point, {"mJ a success": "energy_per_success_mj"}, 1, "{:,.0f}")
-    columns |= _figures(point, {"degradation": "degradation"}, 1, "{:.3f}")
-    columns |= _figures(point, {"cost of a million successes": "cost_per_success"}, 1e6, "{:.2f}")
-    return columns | _figures(point, {"busy, %": "utilisation"}, 100, "{:.1f}")
+    columns = figure_columns(point, {"mJ a success": "energy_per_success_mj"}, 1, "{:,.0f}")
+    columns |= figure_columns(point, {"degradation": "degradation"}, 1, "{:.3f}")
+    columns |= figure_columns(point, {"cost of a million successes": "cost_per_success"}, 1e6, "{:.2f}")
+    return columns | figure_columns(point, {"busy, %": "utilisation"}, 100, "{:.1f}")
 
 
 def _fairness(point: Point) -> Columns:
@@ -89,23 +89,24 @@ def _fairness(point: Point) -> Columns:
     for kind in ("sla", "tenant"):
         prefix = f"success_{kind}_"
         names = {f"{kind} {f.removeprefix(prefix)}": f for f in figures if f.startswith(prefix)}
-        columns |= _figures(point, names, 100, "{:.1f}") if names else {}
-        columns |= _figures(point, {f"fairness, {kind}": f"fairness_{kind}"}, 1, "{:.3f}")
+        columns |= figure_columns(point, names, 100, "{:.1f}") if names else {}
+        columns |= figure_columns(point, {f"fairness, {kind}": f"fairness_{kind}"}, 1, "{:.3f}")
     return columns
 
 
 def _busy(point: Point) -> Columns:
     nodes = point.detail(point.ranking[0])["load"]
-    return _figures(point, {node: f"utilisation_{node}" for node in nodes}, 100, "{:.1f}")
+    return figure_columns(point, {node: f"utilisation_{node}" for node in nodes}, 100, "{:.1f}")
 
 
-def _figures(point: Point, names: dict[str, str], factor: float, form: str) -> Columns:
+def figure_columns(point: Point, names: dict[str, str], factor: float, form: str) -> Columns:
     """A column per figure: heading -> its name in the document."""
     cells = {h: [plus_minus(times(factor, point.figure(p, f)), form) for p in point.ranking] for h, f in names.items()}
     return {"policy": point.ranking, **cells}
 
 
-def _details(title: str, columns: Columns, is_open: bool) -> str:
+def details(title: str, columns: Columns, is_open: bool) -> str:
+    """A table that opens."""
     return (
         f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>\n{table(title, columns)}\n</details>"
     )

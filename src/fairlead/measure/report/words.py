@@ -1,4 +1,4 @@
-"""Findings in words: numbers with their intervals, and the verdict on a label.
+"""Findings in words: numbers with their intervals, and the verdict on a label; `task_words` has that on tasks.
 
 Called by the page, the tables and the plots' text alternatives. Plain text: whoever puts it into HTML escapes it.
 """
@@ -6,7 +6,7 @@ Called by the page, the tables and the plots' text alternatives. Plain text: who
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fairlead.measure.report.document import Point
 from fairlead.measure.statistics import Estimate
@@ -49,13 +49,26 @@ def verdict(point: Point) -> str:
     """One sentence: who is best, how far ahead of whom, how far from what is possible."""
     if not point.ranking:
         return "No seed is finished, so there is nothing to say yet."
-    best = point.ranking[0]
-    level = [p for p in point.ranking[1:] if not told_apart(point.behind_best(p))]
-    text = f"{best} {'leads' if level else 'is best'}: {percent(point.figure(best, 'success'))} % of requests"
-    return f"{text} in time and accurate{_lead(point, level)}{_gap(point)}.{_fell_back(point)}"
+    text = f"{leader(point)}: {percent(point.figure(point.ranking[0], 'success'))} % of requests in time and accurate"
+    return f"{text}{lead(point, lambda e: f'{percent(e)} points')}{_gap(point)}.{fell_back(point)}"
 
 
-def _fell_back(point: Point) -> str:
+def leader(point: Point) -> str:
+    """Who is best, or only leads."""
+    return f"{point.ranking[0]} {'leads' if _level(point) else 'is best'}"
+
+
+def _level(point: Point) -> list[str]:
+    """Those that the best is not told apart from."""
+    return [p for p in point.ranking[1:] if not told_apart(point.behind_best(p))]
+
+
+def behind(point: Point, policy: str) -> Estimate:
+    """How much worse than the best a policy is, above 0 whether more or less is better."""
+    return times(-point.sign, point.behind_best(policy))
+
+
+def fell_back(point: Point) -> str:
     """Who did not decide everything itself."""
     shares = {policy: point.figure(policy, "fallback_share").mean for policy in point.ranking}
     fallen = {policy: share for policy, share in shares.items() if share > 0}
@@ -64,26 +77,24 @@ def _fell_back(point: Point) -> str:
     )
 
 
-def _lead(point: Point, level: list[str]) -> str:
-    """How far ahead of the second the best is; `level` are those that it is not told apart from."""
+def lead(point: Point, say: Callable[[Estimate], str]) -> str:
+    """How far ahead of the second the best is, and whom it is not told apart from; `say` writes a difference."""
     if len(point.ranking) == 1:
         return " (the only policy)"
-    second = point.ranking[1]
-    ahead = times(-1, point.behind_best(second))
+    second, level = point.ranking[1], _level(point)
+    ahead = behind(point, second)
     if ahead.n < 2:
-        return f", {percent(ahead)} points ahead of {second} (one seed, so no interval)"
-    text = "" if second in level else f", {percent(ahead)} points ahead of {second}"
-    return f"{text}, but not told apart from {_level(point, level)}" if level else text
-
-
-def _level(point: Point, level: list[str]) -> str:
-    behind = f"{level[0]} ({percent(times(-1, point.behind_best(level[0])))} points behind)"
+        return f", {say(ahead)} ahead of {second} (one seed, so no interval)"
+    text = "" if second in level else f", {say(ahead)} ahead of {second}"
+    if not level:
+        return text
+    first = f"{level[0]} ({say(behind(point, level[0]))} behind)"
     more = [f"{len(level) - _NAMED} more"] if len(level) > _NAMED else []
-    return listed([behind, *level[1:_NAMED], *more])
+    return f"{text}, but not told apart from {listed([first, *level[1:_NAMED], *more])}"
 
 
 def _gap(point: Point) -> str:
     if math.isnan(point.bound.mean):
         return ""
-    gap = point.below_bound(point.ranking[0])
+    gap = point.from_bound(point.ranking[0])
     return f"; no policy can pass {percent(point.bound)} %, {percent(gap)} points more"

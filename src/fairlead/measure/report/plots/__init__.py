@@ -1,16 +1,20 @@
-"""The plots of a report as Vega-Lite specs, one file each. Pages and files call `plots_of` and `plots_of_all`."""
+"""The plots of a report as Vega-Lite specs, one file each. Pages and files call `plots_of` and `plots_of_all`.
+
+`tasks` has those of worlds of tasks.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from fairlead.measure.report.document import Document, Point, highlighted
+from fairlead.measure.report.document import OUTCOMES, Document, Point, highlighted, points
 from fairlead.measure.report.plots.across import across
 from fairlead.measure.report.plots.active import active
-from fairlead.measure.report.plots.common import Plot, Style, known
+from fairlead.measure.report.plots.common import Plot, Style, known, of_how_many
 from fairlead.measure.report.plots.energy import energy, energy_over_values
 from fairlead.measure.report.plots.latency import latency
 from fairlead.measure.report.plots.load import load
+from fairlead.measure.report.plots.measures import Measures
 from fairlead.measure.report.plots.outcomes import outcomes
 from fairlead.measure.report.plots.over_time import over_time, time_average
 from fairlead.measure.report.plots.over_values import over_values
@@ -18,7 +22,17 @@ from fairlead.measure.report.plots.utilisation import utilisation
 from fairlead.measure.report.style import by_look
 from fairlead.measure.report.words import percent
 
-__all__ = ["Plot", "over_values", "plots_of", "plots_of_all"]
+__all__ = ["Plot", "plots_of", "plots_of_all"]
+
+SHARES = Measures(
+    {outcome: outcome for outcome in OUTCOMES},
+    {"format": "%", "title": "share of requests"},
+    lambda share: f"{percent(share)} %",
+    lambda outcome: f"Requests {outcome}",
+    bound="the upper bound on success, which no policy can pass",
+    passing="no policy can pass",
+    most=1.0,
+)
 
 
 def plots_of(document: Document, point: Point, legend: bool) -> list[Plot]:
@@ -27,7 +41,7 @@ def plots_of(document: Document, point: Point, legend: bool) -> list[Plot]:
         return []
     style = Style(by_look(document), highlighted(document, point), legend)
     strips = active(point, style)
-    lines = [_of_how_many(draw(point, style), style) for draw in (over_time, time_average, latency)]
+    lines = [of_how_many(draw(point, style), style) for draw in (over_time, time_average, latency)]
     others = [
         lines[0],
         *([strips] if strips else []),
@@ -41,17 +55,13 @@ def plots_of(document: Document, point: Point, legend: bool) -> list[Plot]:
 
 def plots_of_all(document: Document, legend: bool) -> list[Plot]:
     """The plots of all labels together: against a swept value, or across scenarios."""
-    drawn = (over_values(document, legend), energy_over_values(document, legend), across(document, legend))
-    return [plot for plot in drawn if plot is not None]
-
-
-def _of_how_many(plot: Plot, style: Style) -> Plot:
-    """A file can't be asked for the other lines."""
-    if not style.legend or len(style.highlighted) == len(style.policies):
-        return plot
-    return replace(
-        plot, caption=f"{plot.caption} {len(style.highlighted)} of {len(style.policies)} policies are drawn."
+    found = points(document)
+    drawn = (
+        over_values(document, found, SHARES, legend),
+        energy_over_values(document, legend),
+        across(document, found, SHARES, legend),
     )
+    return [plot for plot in drawn if plot is not None]
 
 
 def _with_bound(plot: Plot, point: Point) -> Plot:

@@ -22,7 +22,7 @@ def active(point: Point, style: Style) -> Plot | None:
     spec: Spec = {
         "height": _STRIP_PX * len(selectors),
         "params": [{"name": "edges_s", "value": point.body["time_s"]}, {"name": "names", "value": selectors}],
-        "layer": [_strips(point, selectors, colours), *change_rules(point)],
+        "layer": [_strips(point, selectors, colours), *change_rules(point.changes())],
     }
     return Plot(
         "active",
@@ -73,7 +73,7 @@ def _strips(point: Point, selectors: list[str], colours: dict[str, str]) -> Spec
         ],
         "mark": {"type": "rect"},
         "encoding": {
-            "x": time_axis(point, "from_s", grid=False, title="time, s"),
+            "x": time_axis(point.body["time_s"], "from_s", grid=False, title="time, s"),
             "x2": {"field": "to_s"},
             "y": {
                 "field": "low",

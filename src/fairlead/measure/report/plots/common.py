@@ -1,17 +1,16 @@
 """What the plots share: the form of a plot, time axes, marks of changes, tooltips.
 
 Data stay as compact as in the document (a row per policy, with arrays); the specs unfold them. What a reader chooses
-are top-level params: `shown` (policies), `measure` (an outcome), `chosen` (a policy). A spec has no width: the page
-gives its container's, a file a fixed one. Pure functions of the document, the same for page and files.
+are top-level params: `shown` (policies), `measure` (an outcome, a quantile), `chosen` (a policy). A spec has no width:
+the page gives its container's, a file a fixed one. Pure functions of the document, the same for page and files.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from fairlead.measure.report.document import Point
 from fairlead.measure.report.style import INK, MUTED, Spec, policy_channels
 from fairlead.measure.statistics import Estimate
 
@@ -62,6 +61,15 @@ class Style:
         return policy_channels(self.policies, legend if self.legend else None, channels)
 
 
+def of_how_many(plot: Plot, style: Style) -> Plot:
+    """A plot of highlighted policies says that there are others: a file can't be asked for them."""
+    if not style.legend or len(style.highlighted) == len(style.policies):
+        return plot
+    return replace(
+        plot, caption=f"{plot.caption} {len(style.highlighted)} of {len(style.policies)} policies are drawn."
+    )
+
+
 def known(e: Estimate) -> bool:
     """Whether there is a finite number to draw."""
     return math.isfinite(e.mean)
@@ -82,15 +90,6 @@ def with_ends(name: str) -> Spec:
     return {"filter": f"isValid(datum['{name}_low'])"}
 
 
-def by_measure() -> list[Spec]:
-    """The transforms that take the outcome that the reader chose as `share`, with its interval."""
-    return [
-        {"calculate": "datum[measure]", "as": "share"},
-        {"calculate": "datum[measure + '_low']", "as": "share_low"},
-        {"calculate": "datum[measure + '_high']", "as": "share_high"},
-    ]
-
-
 def tooltip(heading: str, fields: Spec) -> list[Spec]:
     """A tooltip with a field's value as its heading, and other fields (ready text) below: field -> what it is."""
     return [{"field": heading, "title": "title"}, *({"field": f, "title": title} for f, title in fields.items())]
@@ -101,25 +100,23 @@ def when_text() -> str:
     return "format(edges_s[datum.bin], '~r') + ' to ' + format(edges_s[datum.bin + 1], '~r') + ' s'"
 
 
-def time_axis(point: Point, field: str, grid: bool = True, title: str = "time of arrival, s") -> Spec:
+def time_axis(edges: Sequence[float], field: str, grid: bool = True, title: str = "time of arrival, s") -> Spec:
     """The x channel of a plot over time."""
-    edges_s = point.body["time_s"]
     return {
         "field": field,
         "type": "quantitative",
-        "scale": {"domain": [edges_s[0], edges_s[-1]], "nice": False},
+        "scale": {"domain": [edges[0], edges[-1]], "nice": False},
         "axis": {"title": title, "grid": grid, "tickCount": 8, "labelFlush": False},
     }
 
 
-def change_rules(point: Point) -> list[Spec]:
+def change_rules(changes: Sequence[tuple[float, str]], unit: str = "s") -> list[Spec]:
     """Layers that mark when the workload or the links change, numbered as in the list below the plot."""
-    changes = point.changes()
     if not changes:
         return []
-    rows = [{"at_s": at_s, "number": str(i), "what": what} for i, (at_s, what) in enumerate(changes, start=1)]
-    words = [{"field": "at_s", "title": "at s"}, {"field": "what", "title": "change"}]
-    x: Spec = {"field": "at_s", "type": "quantitative"}
+    rows = [{"at": at, "number": str(i), "what": what} for i, (at, what) in enumerate(changes, start=1)]
+    words = [{"field": "at", "title": f"at {unit}"}, {"field": "what", "title": "change"}]
+    x: Spec = {"field": "at", "type": "quantitative"}
     return [
         {
             "name": "ink_changes",

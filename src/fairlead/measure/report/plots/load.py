@@ -16,7 +16,7 @@ def load(point: Point) -> Plot:
     spec: Spec = {
         "height": ROW_PX * len(nodes),
         "params": [{"name": "chosen", "value": point.ranking[0]}, {"name": "edges_s", "value": point.body["time_s"]}],
-        "layer": [_cells(point, nodes), *change_rules(point)],
+        "layer": [_cells(point, nodes), *change_rules(point.changes())],
     }
     findings = {policy: _finding(point, policy) for policy in point.ranking}
     return Plot(
@@ -51,7 +51,7 @@ def _cells(point: Point, nodes: list[str]) -> Spec:
         ],
         "mark": {"type": "rect", "height": {"band": 0.92}},
         "encoding": {
-            "x": time_axis(point, "from_s", grid=False),
+            "x": time_axis(point.body["time_s"], "from_s", grid=False),
             "x2": {"field": "to_s"},
             "y": {"field": "node", "type": "nominal", "sort": nodes, "scale": {"domain": nodes}, "axis": axis},
             "color": {

@@ -51,7 +51,7 @@ def _spec(point: Point, style: Style, height: int, sums: list[Spec]) -> Spec:
             {"name": "measure", "value": "success"},
             {"name": "edges_s", "value": point.body["time_s"]},
         ],
-        "layer": [*change_rules(point), _lines(point, style, sums)],
+        "layer": [*change_rules(point.changes()), _lines(point, style, sums)],
     }
 
 
@@ -77,7 +77,7 @@ def _lines(point: Point, style: Style, sums: list[Spec]) -> Spec:
             {"calculate": "format(datum.requests, ',')", "as": "requests_text"},
         ],
         "encoding": {
-            "x": time_axis(point, "at_s"),
+            "x": time_axis(point.body["time_s"], "at_s"),
             "y": {
                 "field": "share",
                 "type": "quantitative",

@@ -1,4 +1,4 @@
-"""A table of cells, policies by nodes: how busy each node was."""
+"""A table of cells, policies by nodes or by resources: how busy each was."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from fairlead.measure.report.document import Point
 from fairlead.measure.report.plots.common import ROW_PX, SHOWN, Plot, known, tooltip
 from fairlead.measure.report.style import BUSY_COLOURS, INK, Spec
 from fairlead.measure.report.words import percent
+from fairlead.measure.statistics import Estimate
 
+_UPRIGHT = 3  # so few names have room side by side
 _TITLE = "How busy the nodes are"
 
 
@@ -22,19 +24,31 @@ def utilisation(point: Point) -> Plot:
         _TITLE,
         "Busy time / the time of the run, mean over the seeds; a shared node is busy while anything runs on it.",
         f"Under {best['policy']} the busiest node is {best['node']}, {best['text']}.",
-        spec=_spec(rows, point.ranking, nodes),
-        room_px=96,
+        spec=busy_cells(rows, point.ranking, nodes, "node"),
+        room_px=busy_room_px(nodes),
     )
 
 
 def _row(point: Point, policy: str, node: str) -> Spec:
-    busy = point.figure(policy, f"utilisation_{node}")
-    return {"policy": policy, "node": node, "busy": round(busy.mean, 4), "text": f"{percent(busy)} %"}
+    return {"policy": policy, "node": node} | busy_cell(point.figure(policy, f"utilisation_{node}"))
 
 
-def _spec(rows: list[Spec], policies: list[str], nodes: list[str]) -> Spec:
+def busy_room_px(nodes: list[str]) -> int:
+    """What the names below the table take."""
+    return 96 if len(nodes) > _UPRIGHT else 30
+
+
+def busy_cell(busy: Estimate) -> Spec:
+    """What a cell shows and tells."""
+    return {"busy": round(busy.mean, 4), "text": f"{percent(busy)} %"}
+
+
+def busy_cells(rows: list[Spec], policies: list[str], nodes: list[str], what: str) -> Spec:
+    """The table; `what` is the field of rows that has one of `nodes`."""
     axis = {"title": None, "ticks": False, "domain": False, "labelPadding": 8, "labelColor": INK}
+    angle = -35 if len(nodes) > _UPRIGHT else 0
     fits = f"width / {len(nodes)} > 34"
+    dark = f"{SHOWN} && datum.busy > 0.8"  # others are faded
     text: Spec = {"type": "text", "fontSize": 11}
     words: Spec = {"text": {"field": "busy", "format": ".0%"}}
     return {
@@ -43,13 +57,13 @@ def _spec(rows: list[Spec], policies: list[str], nodes: list[str]) -> Spec:
         "params": [{"name": "shown", "value": policies}],
         "encoding": {
             "x": {
-                "field": "node",
+                "field": what,
                 "type": "nominal",
                 "sort": nodes,
-                "axis": axis | {"orient": "bottom", "labelAngle": -35, "labelLimit": 90},
+                "axis": axis | {"orient": "bottom", "labelAngle": angle, "labelLimit": 90},
             },
             "y": {"field": "policy", "type": "nominal", "sort": policies, "axis": axis},
-            "tooltip": tooltip("policy", {"node": "node", "text": "busy"}),
+            "tooltip": tooltip("policy", {what: what, "text": "busy"}),
             "opacity": {"condition": {"test": SHOWN, "value": 1}, "value": 0.45},
         },
         "layer": [
@@ -66,13 +80,13 @@ def _spec(rows: list[Spec], policies: list[str], nodes: list[str]) -> Spec:
             },
             {
                 "name": "on_cell",
-                "transform": [{"filter": f"{fits} && datum.busy > 0.8"}],
+                "transform": [{"filter": f"{fits} && {dark}"}],
                 "mark": text | {"color": "white"},
                 "encoding": words,
             },
             {
                 "name": "ink_cell",
-                "transform": [{"filter": f"{fits} && datum.busy <= 0.8"}],
+                "transform": [{"filter": f"{fits} && !({dark})"}],
                 "mark": text | {"color": INK},
                 "encoding": words,
             },

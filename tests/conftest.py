@@ -1,0 +1,46 @@
+"""Fixtures of several files: a browser, and reports opened in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from browser import Open, Opened, chromium
+from fairlead.measure.report.page import write_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    contexts = []
+
+    def opened(made: dict[str, Any] | Path, width: int = 1280, quiet: bool = True, **options: Any) -> Opened:
+        path = made if isinstance(made, Path) else tmp_path / "report.html"
+        if not isinstance(made, Path):
+            write_report(made, path)
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        found = Opened(context.new_page())
+        found.page.on("console", lambda message: found.complaints.append(f"{message.type}: {message.text}"))
+        found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
+        found.page.on("request", lambda request: found.requests.append(request.url))
+        found.page.goto(path.as_uri())
+        found.settled()
+        assert found.requests == [path.as_uri()]
+        assert found.complaints == [] or not quiet
+        return found
+
+    yield opened
+    for context in contexts:
+        context.close()
