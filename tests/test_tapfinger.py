@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
-from fairlead.learn.tapfinger import train
-from fairlead.learn.tapfinger_network import SIZES, Inputs, TapFinger
+from fairlead.domain.outcomes import Fallback
+from fairlead.learn.tapfinger import TapFingerQuestion, train_tapfinger
+from fairlead.learn.tapfinger_export import write_bundle
+from fairlead.learn.tapfinger_network import ABLATIONS, Inputs, TapFinger
 from fairlead.learn.tapfinger_play import as_inputs, play_greedily, shape_of
-from fairlead.learn.tapfinger_ppo import TapFingerSettings, Training
+from fairlead.learn.tapfinger_ppo import Point, TapFingerSettings
+from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
+from fairlead.sim.tasks.catalog import find_task_policy
 from fairlead.sim.tasks.files import TaskWorld, load_task_world, save_task_world, task_world
+from fairlead.sim.tasks.handle import Handle
+from fairlead.sim.tasks.host import new_placements, run_tasks
+from fairlead.sim.tasks.layout import RUNS
+from fairlead.sim.tasks.worlds import new_worlds
 
 CPU = torch.device("cpu")
+TINY = TapFingerSettings(worlds=16, group=4, rollout=8, minibatches=2, clone=2, validations=2, validation_workloads=2)
 SMALL = ("tasks=40",)
 
 
@@ -38,7 +53,7 @@ def some_inputs(world: TaskWorld, worlds: int = 16, steps: int = 25) -> tuple[Ta
 @pytest.fixture(scope="module")
 def network() -> TapFinger:
     torch.manual_seed(1)
-    made = TapFinger(shape_of(small_world().plan), *SIZES["small"])
+    made = TapFinger(shape_of(small_world().plan), "small")
     for head in (made.score, made.amounts[-1], made.value[-1]):
         torch.nn.init.normal_(head.weight)  # so that choices differ
     return made.eval()
@@ -119,19 +134,256 @@ def test_a_world_goes_through_a_file(tmp_path: Path) -> None:
             load_task_world(file)
 
 
+@pytest.mark.parametrize("ablation", ABLATIONS)
+def test_what_an_ablation_leaves_out(ablation: str) -> None:
+    torch.manual_seed(1)
+    made = TapFinger(shape_of(small_world().plan), "small", ablation).eval()
+    torch.nn.init.normal_(made.score.weight)
+    _, x = some_inputs(small_world(), worlds=64)
+    _, scores, _ = made.embed(x)
+    possible = scores[..., :-1] > -1e8
+    several = (x.fits > 0).sum(-1) > 1
+    if ablation == "no-han":  # what other clusters are like says nothing
+        far = x.cluster.clone()
+        far[:, 0] += 1.0
+        assert torch.allclose(made.embed(x._replace(cluster=far))[1][:, 1:], scores[:, 1:])
+    elif ablation == "no-pointer":  # all that fit have the same chance
+        chances = scores[..., :-1].masked_fill(~possible, float("nan"))
+        spread = chances.nan_to_num(-9e9).amax(-1) - chances.nan_to_num(9e9).amin(-1)
+        assert (spread[several].abs() < 1e-4).all()
+    else:  # the first that fits, or nothing
+        assert (possible.sum(-1)[several] == 1).all()
+        first = (x.fits > 0).float().argmax(-1)
+        assert (possible.float().argmax(-1)[several] == first[several]).all()
+    assert several.sum() > 10
+
+
+class Quiet:
+    """Is told and keeps it; may stop after some validations."""
+
+    def __init__(self, stop_after: int = 99) -> None:
+        self.points: list[Point] = []
+        self._stop_after = stop_after
+
+    def doing(self, what: str) -> None: ...
+
+    def step(self, done: int, total: int) -> None: ...
+
+    def figures(self, step: int, figures: dict[str, float]) -> None: ...
+
+    def validated(self, point: Point, best: bool) -> None:
+        self.points.append(point)
+        if len(self.points) == self._stop_after:
+            signal.raise_signal(signal.SIGINT)
+
+
+def question(out: Path, settings: TapFingerSettings = TINY, steps: int = 512, seed: int = 1) -> TapFingerQuestion:
+    return TapFingerQuestion(small_world(), settings, steps, seed, "cpu", out, "fairlead train tapfinger ...")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle, of a training that was never stopped."""
+    out = tmp_path_factory.mktemp("tapfinger") / "whole"
+    train_tapfinger(question(out), Quiet(), resume=False)
+    return out
+
+
+def test_a_training_that_is_resumed_goes_on_as_if_never_stopped(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "stopped"
+    assert train_tapfinger(question(out), Quiet(stop_after=2), resume=False).step < 512
+    state = train_tapfinger(question(out), Quiet(), resume=True)
+    assert state.step == 512
+    one, other = (torch.load(folder / "checkpoint", weights_only=True) for folder in (trained, out))
+    for name, value in one["network"].items():
+        assert torch.equal(value, other["network"][name]), name
+    curves = [(folder / "curve.csv").read_text().splitlines() for folder in (trained, out)]
+    without_seconds = [[",".join(line.split(",")[:1] + line.split(",")[2:]) for line in curve] for curve in curves]
+    assert without_seconds[0] == without_seconds[1]
+    assert len(curves[0]) == 4
+
+
+def test_a_checkpoint_of_another_training_is_refused(trained: Path, tmp_path: Path) -> None:
+    wrong = {
+        "size was 'small', now 'paper'": question(trained, replace(TINY, size="paper")),
+        "seed was 1, now 2": question(trained, seed=2),
+        "steps was 512, now 600": question(trained, steps=600),
+    }
+    for words, asked in wrong.items():
+        with pytest.raises(UserError, match=words):
+            train_tapfinger(asked, Quiet(), resume=True)
+    other = replace(question(trained), world=task_world(load_tasks("tapfinger-3", ("tasks=41",)), ("tasks=41",)))
+    with pytest.raises(UserError, match="scenario was"):
+        train_tapfinger(other, Quiet(), resume=True)
+    with pytest.raises(UserError, match="there is a training"):
+        train_tapfinger(question(trained), Quiet(), resume=False)
+    with pytest.raises(UserError, match="no checkpoint to resume"):
+        train_tapfinger(question(tmp_path / "none"), Quiet(), resume=True)
+    (tmp_path / "checkpoint").write_bytes(b"no")
+    with pytest.raises(UserError, match="not a checkpoint"):
+        train_tapfinger(question(tmp_path), Quiet(), resume=True)
+
+
+def test_a_bundle_decides_as_the_network_does(network: TapFinger, tmp_path: Path) -> None:
+    world = small_world()
+    write_bundle(tmp_path, network, world, {"summary": "a test's", "tasks": world.tasks}, "")
+    policy = find_task_policy(str(tmp_path))
+    assert isinstance(policy, LearnedTaskPolicy)
+    batch, _ = some_inputs(world, worlds=64)
+    started = 0
+    for _ in range(6):
+        slots, allocations, score = network.choose(as_inputs(batch.observations, CPU))
+        answers = []
+        for b in range(64):
+            handle = Handle(world.plan, batch.worlds, b)
+            out = new_placements(world.plan, handle.room)
+            count = policy.placer.decide(handle.snapshot(), world.rule, 0.5, out)
+            answers.append([(*out.rows[p].item()[:2], out.amounts[p].tolist()) for p in range(count)])
+        batch.step(slots.numpy(), allocations.numpy(), score.detach().double().numpy())
+        for b in np.flatnonzero(~batch.ended):
+            won = [n for n in range(3) if batch.won[b, n]]
+            assert [cluster for _, cluster, _ in answers[b]] == won
+            for task, cluster, amounts in answers[b]:
+                if batch.worlds.task[b, task]["state"] == RUNS:  # time may have gone on
+                    assert batch.worlds.task[b, task]["cluster"] == cluster
+                    assert batch.worlds.amounts[b, task].tolist() == amounts
+                    started += 1
+    assert not policy.placer.fallbacks
+    assert started > 50
+
+
+def test_whoever_would_never_start_anything_is_helped(trained: Path) -> None:
+    """A network that always wants nothing: the rule decides when nothing runs."""
+    scenario = load_tasks("tapfinger-3", SMALL)
+    world, policy = small_world(), find_task_policy(str(trained))
+    assert isinstance(policy, LearnedTaskPolicy)
+
+    class Nothing:
+        def run(self, outputs: list[str], inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+            clusters, slots = inputs["slots"].shape[1:]
+            return [
+                np.full((1, clusters), slots),
+                np.zeros((1, clusters), np.int64),
+                np.ones((1, clusters), np.float32),
+            ]
+
+    policy.placer._session = Nothing()
+    worlds = new_worlds(world.plan, [70_000])
+    run_tasks(world.plan, worlds, policy, policy.parameters(scenario, world.plan.steps))
+    assert worlds.world["done"][0] == 40
+    assert policy.placer.fallbacks[Fallback.IDLE] > 2
+
+
+@pytest.mark.parametrize("answer", ["nan", "too much", "raises"])
+def test_an_answer_that_makes_no_sense_is_the_rules_to_give(trained: Path, answer: str) -> None:
+    scenario, world = load_tasks("tapfinger-3", SMALL), small_world()
+    policy = find_task_policy(str(trained))
+    assert isinstance(policy, LearnedTaskPolicy)
+
+    class Wrong:
+        def run(self, outputs: list[str], inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+            if answer == "raises":
+                raise RuntimeError("out of memory")
+            slot = inputs["fits"].argmax(-1)
+            amounts = np.full(slot.shape, 0 if answer == "too much" else 2 * 17 + 1)
+            return [slot, amounts, np.full(slot.shape, np.nan if answer == "nan" else 1.0, np.float32)]
+
+    policy.placer._session = Wrong()
+    by_rule, by_policy = (new_worlds(world.plan, [70_000]) for _ in range(2))
+    run_tasks(world.plan, by_rule, tuned_rule, world.rule)
+    run_tasks(world.plan, by_policy, policy, policy.parameters(scenario, world.plan.steps))
+    assert policy.placer.fallbacks == {Fallback.OUTPUT: policy.placer.decisions}
+    assert by_policy.world["alive_steps"] == by_rule.world["alive_steps"]
+
+
+def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
+    def broken(name: str, change: Callable[[Path], object]) -> str:
+        folder = tmp_path / name
+        shutil.copytree(trained, folder)
+        change(folder)
+        return str(folder)
+
+    def edit(**changes: object) -> Callable[[Path], object]:
+        def change(folder: Path) -> None:
+            file = folder / "manifest.json"
+            file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+        return change
+
+    wrong = {
+        "no such folder": str(tmp_path / "none"),
+        "manifest.json: No such file": broken("empty", lambda folder: (folder / "manifest.json").unlink()),
+        "sha256": broken("model", lambda folder: (folder / "model.onnx").write_bytes(b"no")),
+        "model.onnx: ": broken("gone", lambda folder: (folder / "model.onnx").unlink()),
+        "trained on 'tasks-0'": broken("version", edit(features="tasks-0")),
+        "it is a dispatcher": broken("kind", edit(kind="dispatcher")),
+        "it has format 7": broken("format", edit(format=7)),
+        "KeyError: 'resources'": broken("tasks", edit(tasks={})),
+    }
+    for words, folder in wrong.items():
+        with pytest.raises(UserError, match=f"policy .*{words}"):
+            find_task_policy(folder)
+    policy = find_task_policy(str(trained))
+    testbed = load_tasks("tapfinger-testbed-3")
+    with pytest.raises(UserError, match=r"trained for other resources .*tapfinger-testbed-3"):
+        policy.parameters(testbed, task_world(testbed).plan.steps)
+
+
+def test_the_command_trains_a_bundle_that_compare_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hyper = ["worlds=8", "group=4", "rollout=4", "minibatches=1", "clone=1", "validations=1", "validation_workloads=2"]
+    tiny = [word for one in hyper for word in ("--hyper", one)]
+    place = ["--scenario", "tapfinger-3", "--set", "tasks=12"]
+    out = str(tmp_path / "mine")
+    assert main(["train", "tapfinger", *place, *tiny, "--steps", "32", "--out", out]) == 0
+    told = capsys.readouterr()
+    assert "to the tuned rule" in told.out
+    assert told.err.startswith("0 decisions after")
+    assert any((tmp_path / "mine" / "logs").iterdir())
+    reproduce = json.loads((tmp_path / "mine" / "manifest.json").read_text())["reproduce"]
+    assert reproduce.startswith("fairlead train tapfinger --scenario tapfinger-3 --set tasks=12")
+    result = tmp_path / "out.json"
+    compared = ["compare", "tapfinger-3", "--set", "tasks=12", "--policies", f"tuned-rule,{out}", "--seeds", "2"]
+    assert main([*compared, "--json", str(result)]) == 0
+    detail = json.loads(result.read_text())["scenarios"]["tapfinger-3"]["policies"][out]["detail"]
+    assert detail["learned"]["decisions"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--scenario", "full-edge"], "full-edge"),
+        (["--scenario", "tapfinger-3", "--size", "huge"], "size 'huge': expected small or paper"),
+        (["--scenario", "tapfinger-3", "--ablation", "x"], "ablation 'x'"),
+        (["--scenario", "tapfinger-3", "--hyper", "group=3"], "group=3"),
+        (["--scenario", "tapfinger-3", "--hyper", "wrlds=3"], "did you mean 'worlds'"),
+        (["--scenario", "tapfinger-3", "--scenario", "tapfinger-6"], "give it once"),
+        ([], "--scenario"),
+    ],
+)
+def test_wrong_options_are_one_line(
+    options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "tapfinger", *options, "--out", str(tmp_path / "x")]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
+
+
 @pytest.mark.slow
 def test_a_short_training_improves_on_its_start(tmp_path: Path) -> None:
-    torch.set_num_threads(1)
-    world = small_world()
+    """It clones the rule first: what is learnt after that is compared with the clone too, and may not be lost."""
     settings = TapFingerSettings(
-        worlds=64, group=8, rollout=32, minibatches=4, clone=30, validations=2, validation_workloads=32, rate=2e-4
+        worlds=64, group=8, rollout=32, minibatches=4, clone=24, validations=2, validation_workloads=32
     )
-    training = Training(world, settings, 1, 2 * 64 * 32, "cpu")
-    seeds = range(2**34, 2**34 + 32)
-    before = play_greedily(training.network, world.plan, seeds, CPU)
-    state = train(training, tmp_path / "run", False, 120.0, lambda words: None)
-    training.network.load_state_dict(state.best)
-    after = play_greedily(training.network, world.plan, seeds, CPU)
-    gain = before - after
+    asked, seeds = question(tmp_path / "run", settings, 8 * 64 * 32), range(2**34, 2**34 + 32)
+    start = TapFinger(shape_of(asked.world.plan), "small")
+    before = play_greedily(start, asked.world.plan, seeds, CPU)
+    told = Quiet()
+    train_tapfinger(asked, told, resume=False)
+    policy = find_task_policy(str(tmp_path / "run"))
+    worlds = new_worlds(asked.world.plan, np.array(seeds))
+    scenario = load_tasks("tapfinger-3", SMALL)
+    run_tasks(asked.world.plan, worlds, policy, policy.parameters(scenario, asked.world.plan.steps))
+    gain = before - worlds.world["alive_steps"] / 40
     assert gain.mean() > 3 * gain.std() / len(gain) ** 0.5
-    assert (tmp_path / "run" / "curve.csv").read_text().startswith("step,seconds,steps,gap,ci95\n0,")
+    assert min(point.steps for point in told.points) <= told.points[0].steps

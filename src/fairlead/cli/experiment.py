@@ -32,6 +32,7 @@ from fairlead.measure.report.static import converter
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.jit import compiled_before
+from fairlead.policies.tasks.tuned_rule import tuned_rule
 
 MOST_SEED = 2**31 - 1  # from there on, agents are trained and validated
 MOST_SEEDS = 1_000_000
@@ -170,12 +171,14 @@ def _fallback_line(result: Comparison, name: str) -> str:
     """When a learned policy did not decide everything itself: how often its rule did, and why."""
     decisions, counts = result.fallbacks(name)
     policy = result.kind.find(name)
-    if not counts or not isinstance(policy, LearnedPolicy):
+    if not counts:
         return ""
-    fault = policy.bundle.model
-    why = fault.why if isinstance(fault, Fault) else ", ".join(f"{reason} {n:,}" for reason, n in counts.items())
+    why, rule = ", ".join(f"{reason} {n:,}" for reason, n in counts.items()), tuned_rule.name
+    if isinstance(policy, LearnedPolicy):
+        why = fault.why if isinstance(fault := policy.bundle.model, Fault) else why
+        rule = policy.bundle.fallback
     share = sum(counts.values()) / decisions
-    return f"{name} fell back to {policy.bundle.fallback} in {share:.2%} of its {decisions:,} decisions ({why})"
+    return f"{name} fell back to {rule} in {share:.2%} of its {decisions:,} decisions ({why})"
 
 
 def _close(result: Comparison, checkpoint: Path | None) -> int:

@@ -91,6 +91,10 @@ def _tune(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace) -> int:
+    if args.agent == "tapfinger":
+        from fairlead.cli.train_tasks import run_train_tasks
+
+        return run_train_tasks(args)
     from fairlead.cli.train import run_train
 
     return run_train(args)

@@ -8,7 +8,7 @@ from typing import Any
 from fairlead.cli.options import SCENARIO, add_set, command
 
 #: Steps of a training, unless told.
-ASET_STEPS, ECSRL_STEPS = 60_000, 6_000_000
+ASET_STEPS, ECSRL_STEPS, TAPFINGER_STEPS = 60_000, 6_000_000, 8_000_000
 
 _DESCRIPTION = """\
 Train a learned policy in the simulator and make a bundle of it: a folder that `fairlead compare` runs like any policy,
@@ -41,6 +41,20 @@ examples:
   fairlead train ecsrl --scenario ecsrl --rates 3400,12000,18000 --energy-weight 0.05 --out runs/frugal
   fairlead train ecsrl --scenario ecsrl --energy-weight 0:0.3 --degradation-weight 0:0.2 --out runs/pareto
   fairlead train ecsrl --scenario ecsrl --objective constraint --target 0.9 --energy-weight 1 --out runs/target
+"""
+
+_TAPFINGER = """\
+The agents of all clusters place tasks together and say how much of each resource a task gets. They begin as the tuned
+rule of the scenario and learn to be better; the gap to it is shown as it goes. One GPU takes minutes, a CPU days.
+"""
+
+_TAPFINGER_EXAMPLES = """\
+examples:
+  fairlead train tapfinger --scenario tapfinger-3 --device cuda --out runs/mine
+  fairlead train tapfinger --scenario tapfinger-6 --rates 3,4 --size paper --device cuda --out runs/paper
+  fairlead train tapfinger --scenario tapfinger-3 --world world.npz     (then, on a machine with torch and Numba alone:)
+  python -m fairlead.learn.tapfinger --world world.npz --device cuda --out runs/mine
+  fairlead compare tapfinger-3 --policies tuned-rule,runs/mine
 """
 
 
@@ -81,24 +95,39 @@ def add_train(commands: Any) -> None:
         help="what it costs that a request takes as long again as alone (default 0)",
     )
     ecsrl.add_argument("--target", type=float, metavar="S", help="constraint: share of successes to keep (default 0.9)")
+    tapfinger = command(
+        agents, "tapfinger", "places tasks and gives amounts (TapFinger)", _TAPFINGER, _TAPFINGER_EXAMPLES
+    )
+    _add_common(
+        tapfinger, TAPFINGER_STEPS, "so many joint decisions of all worlds together, rounded up to roll-outs", False
+    )
+    tapfinger.add_argument(
+        "--size", default="small", metavar="SIZE", help="of the network: small or paper (default small)"
+    )
+    tapfinger.add_argument("--ablation", metavar="A", help="leave something out: no-han, no-pointer or vanilla")
+    tapfinger.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where it learns (default cpu)")
+    tapfinger.add_argument(
+        "--world", metavar="FILE", help="write the scenario as one file for the stand-alone form, no more"
+    )
 
 
-def _add_common(parser: argparse.ArgumentParser, steps: int, words: str) -> None:
+def _add_common(parser: argparse.ArgumentParser, steps: int, words: str, several: bool = True) -> None:
     parser.add_argument(
         "--scenario",
         action="append",
         default=[],
         metavar="S",
         dest="scenarios",
-        help=f"where it learns: {SCENARIO}; can be given several times",
+        help=f"where it learns: {SCENARIO}{'; can be given several times' if several else ''}",
     )
     add_set(parser, "change a field of the scenarios, as in `fairlead compare`")
     parser.add_argument("--rates", metavar="R,R", help="learn at each of these rates (default: the scenario's)")
-    parser.add_argument(
-        "--validation-rates",
-        metavar="R,R",
-        help="validate at these, to see rates that it has not learnt at (default: --rates)",
-    )
+    if several:
+        parser.add_argument(
+            "--validation-rates",
+            metavar="R,R",
+            help="validate at these, to see rates that it has not learnt at (default: --rates)",
+        )
     parser.add_argument("--steps", type=int, default=steps, metavar="N", help=f"{words} (default {steps})")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of networks, choices, workloads (default 0)")
     parser.add_argument(
@@ -108,5 +137,5 @@ def _add_common(parser: argparse.ArgumentParser, steps: int, words: str) -> None
         metavar="KEY=VALUE",
         help="change a setting of the training (--hyper list shows them)",
     )
-    parser.add_argument("--resume", action="store_true", help="go on with the training in DIR, in new episodes")
+    parser.add_argument("--resume", action="store_true", help="go on with the training in DIR")
     parser.add_argument("--out", metavar="DIR", help="the bundle, its checkpoint and its logs go there")

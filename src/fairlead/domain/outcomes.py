@@ -43,6 +43,7 @@ class Fallback(StrEnum):
     RANGE = "range"  # inputs beyond what it has seen in training
     OUTPUT = "output"  # the model failed, or answered with what is no number
     SLOW = "slow"  # it took longer than its time budget
+    IDLE = "idle"  # tasks wait, nothing runs, and it would start nothing
 
 
 #: Words for reports of requests, in the order of the bits.

@@ -21,6 +21,7 @@ from fairlead.measure.statistics import Estimate, estimate
 from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import Policy
 from fairlead.policies.tasks.interface import TaskPolicy
+from fairlead.policies.tasks.learned import LearnedTaskPolicy
 
 
 def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = None) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def as_json(value: Any, indent: str = "") -> str:
 
 def versions(policies: Sequence[Policy | TaskPolicy] = ()) -> dict[str, str]:
     """What the figures may depend on."""
-    learned = any(isinstance(policy, LearnedPolicy) for policy in policies)
+    learned = any(isinstance(policy, LearnedPolicy | LearnedTaskPolicy) for policy in policies)
     libraries = (*LIBRARIES, "onnxruntime") if learned else LIBRARIES
     return {"python": platform.python_version()} | {p: metadata.version(p) for p in libraries}
 

@@ -1,7 +1,8 @@
 """What a run of tasks looks like beyond its figures: tasks and resources over time, completion times, amounts given.
 
 Made by `task_piece` from a finished world, put together over seeds by `result_file`, drawn by reports. All are whole
-numbers in bins that depend on the scenario alone, so that runs of all policies and seeds add up.
+numbers in bins that depend on the scenario alone, so that runs of all policies and seeds add up. The run of a learned
+policy also has `learned`: its decisions, and how often it fell back.
 """
 
 from __future__ import annotations
@@ -135,6 +136,8 @@ class TaskSum:
 
 
 def _added(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
     if isinstance(b, dict):
-        return {key: _added(a.get(key), value) for key, value in b.items()} if a else b
-    return b if a is None else [x + y for x, y in zip(a, b, strict=True)]
+        return {key: _added(a.get(key), b.get(key)) for key in a | b}
+    return a + b if isinstance(b, int) else [x + y for x, y in zip(a, b, strict=True)]

@@ -11,6 +11,7 @@ from fairlead.domain.tasks import TaskScenario
 from fairlead.experiments.bounds.tasks import completion_bound, has_bound
 from fairlead.experiments.piece import Figures, Piece, PieceResult
 from fairlead.experiments.task_detail import task_detail
+from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.sim.tasks.catalog import find_task_policy
 from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
@@ -37,8 +38,10 @@ def run_task_piece(piece: Piece) -> PieceResult:
             at = "" if piece.label == scenario.name else f" at {piece.label}"
             failures[name] = f"{error} (scenario {scenario.name}{at}, seed {piece.seed})"
             continue
-        figures[name] = summarise(scenario, plan, worlds, 0) | {"fallback_share": 0.0}
-        details[name] = task_detail(scenario, plan, worlds)
+        learned = policy.placer.account() if isinstance(policy, LearnedTaskPolicy) else {}
+        fell_back = sum(learned["fallbacks"].values()) / max(1, learned["decisions"]) if learned else 0.0
+        figures[name] = summarise(scenario, plan, worlds, 0) | {"fallback_share": fell_back}
+        details[name] = task_detail(scenario, plan, worlds) | ({"learned": learned} if learned else {})
     whole = all(found["unfinished"] == 0 for found in figures.values())  # what is cut can be below it
     bound = completion_bound(plan, worlds, 0) if piece.bounded and whole and has_bound(scenario) else None
     return PieceResult(piece.label, piece.seed, figures, failures, details, bound)

@@ -37,6 +37,12 @@ def write_bundle(folder: Path, network: nn.Module, observations: Any, manifest: 
 
 def as_onnx(network: nn.Module, features: int) -> bytes:
     """The network as a model from `observations` (B, F) to `values` (B, A), for any B."""
+    shapes = ({0: torch.export.Dim("batch")},)
+    return model_bytes(network, (torch.zeros(2, features),), shapes, ["observations"], ["values"])
+
+
+def model_bytes(network: nn.Module, example: Any, shapes: Any, inputs: list[str], outputs: list[str]) -> bytes:
+    """A network as an ONNX file, without what the exporter notes beside the computation."""
     content = BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's own, which no user can do anything about
@@ -44,12 +50,12 @@ def as_onnx(network: nn.Module, features: int) -> bytes:
             logging.getLogger(name).setLevel(logging.ERROR)
         program = torch.onnx.export(
             network.eval(),
-            (torch.zeros(2, features),),
+            example,
             dynamo=True,
             verbose=False,
-            input_names=["observations"],
-            output_names=["values"],
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            input_names=inputs,
+            output_names=outputs,
+            dynamic_shapes=shapes,
         )
     assert program is not None
     model = program.model_proto

@@ -32,16 +32,14 @@ class EdgeAttention(nn.Module):
 
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
-        self.heads, self.width = heads, hidden // heads
-        self.source, self.target = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
-        self.from_score = nn.Parameter(torch.randn(heads, self.width) / self.width**0.5)
-        self.to_score = nn.Parameter(torch.randn(heads, self.width) / self.width**0.5)
+        self.heads = heads
+        self.source = nn.Linear(hidden, hidden)
+        self.from_score, self.to_score = nn.Linear(hidden, heads, bias=False), nn.Linear(hidden, heads)
 
     def forward(self, source: torch.Tensor, target: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
         """(B, to, hidden) from (B, from, hidden), (B, to, hidden) and (B, to, from)."""
-        values = self.source(source).unflatten(-1, (self.heads, self.width))  # (B, from, heads, width)
-        asks = self.target(target).unflatten(-1, (self.heads, self.width))
-        scores = (asks * self.to_score).sum(-1)[:, :, None] + (values * self.from_score).sum(-1)[:, None]
+        values = self.source(source).unflatten(-1, (self.heads, -1))  # (B, from, heads, width)
+        scores = self.to_score(target)[:, :, None] + self.from_score(source)[:, None]  # (B, to, from, heads)
         there = edges[..., None]  # (B, to, from, 1)
         scores = nn.functional.leaky_relu(scores, 0.2) + _FAR * (1.0 - there)
         weights = (torch.softmax(scores, dim=2) + torch.sigmoid(scores) / 4.0) * there

@@ -1,123 +1,260 @@
-"""Trains TapFinger: the stand-alone form, with checkpoints and a curve.
+"""Trains TapFinger: validation, checkpoints, stopping and resuming, the curve, and the bundle at the end.
 
-    python -m fairlead.learn.tapfinger --world world.npz --out DIR [--steps N] [--device cuda] [--resume]
+    fairlead train tapfinger --scenario S --out DIR ...
+    python -m fairlead.learn.tapfinger --world world.npz --out DIR [--steps N] [--device cuda] [--resume] ...
 
-needs NumPy, Numba and torch alone. The algorithm is in `tapfinger_ppo`.
+The second form needs NumPy, Numba and torch alone: where ONNX's exporter is missing it leaves out the bundle, which the
+first then makes of the same checkpoint (`--resume`).
+
+    DIR/model.onnx, manifest.json, curve.csv    the bundle: the best network so far by its validation
+    DIR/checkpoint                              one file, replaced whole
+
+A checkpoint has the networks, the optimiser, the states of all random generators and of all worlds: a training that is
+resumed on a CPU goes on exactly as if it had not been stopped. (On a GPU sums come in any order.) The algorithm is in
+`tapfinger_ppo`. Nothing here prints, but the second form.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import hashlib
+import importlib.util
+import shlex
 import sys
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol
 
+import numpy as np
 import torch
 
-from fairlead.domain.errors import UserError, nearest
+from fairlead import __version__
+from fairlead.domain.errors import UserError, nearest, one_line
+from fairlead.experiments.workers import noted_interrupts
+from fairlead.learn.tapfinger_network import ABLATIONS, SIZES
 from fairlead.learn.tapfinger_ppo import Point, State, TapFingerSettings, Training
-from fairlead.measure.files import write_whole
-from fairlead.sim.tasks.files import load_task_world
+from fairlead.measure.files import check_folder, write_whole
+from fairlead.sim.tasks.files import TaskWorld, load_task_world
+
+STEPS: Final = 8_000_000  # as the paper
 
 
-def train(training: Training, out: Path, resume: bool, until_s: float, tell: Callable[[str], None]) -> State:
-    """Train to the end or for so many seconds; `out` has the checkpoint and the curve at any time."""
-    file, state = out / "checkpoint.pt", training.state
-    out.mkdir(parents=True, exist_ok=True)
+class Tell(Protocol):
+    """Who is told how training goes."""
+
+    def doing(self, what: str) -> None:
+        """What is under way."""
+
+    def step(self, done: int, total: int) -> None:
+        """So many joint decisions are done."""
+
+    def figures(self, step: int, figures: dict[str, float]) -> None:
+        """What a roll-out or a validation was like."""
+
+    def validated(self, point: Point, best: bool) -> None:
+        """There is a new point of the curve."""
+
+
+@dataclass(frozen=True)
+class TapFingerQuestion:
+    """What is to be trained, and where to."""
+
+    world: TaskWorld
+    settings: TapFingerSettings
+    steps: int
+    seed: int
+    device: str
+    out: Path
+    reproduce: str  # the command
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        if settings.size not in SIZES:
+            raise UserError(f"size {settings.size!r}: expected {' or '.join(SIZES)}")
+        if settings.ablation not in ("", *ABLATIONS):
+            raise UserError(f"ablation {settings.ablation!r}: expected {', '.join(ABLATIONS)}")
+        if settings.group < 2 or settings.worlds % settings.group:
+            raise UserError(
+                f"group={settings.group}: expected at least 2, and worlds={settings.worlds} a multiple of it"
+            )
+        if settings.validation_workloads < 2:
+            raise UserError(f"validation_workloads={settings.validation_workloads}: expected a whole number from 2 on")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise UserError("--device cuda: torch finds no GPU here")
+
+    def identity(self) -> dict[str, Any]:
+        """All that the result depends on; a checkpoint of another is refused."""
+        digest = hashlib.sha256(self.world.rule.tobytes())
+        for array in self.world.plan:
+            digest.update(np.ascontiguousarray(array).tobytes())
+        scenario = f"{self.world.name} {digest.hexdigest()[:12]}"
+        return {"scenario": scenario, "steps": self.steps, "seed": self.seed} | asdict(self.settings)
+
+
+def train_tapfinger(question: TapFingerQuestion, tell: Tell, resume: bool, seconds: float = float("inf")) -> State:
+    """Train to the end, for so many seconds, or until Ctrl-C or SIGTERM; what is there then is kept."""
+    out, file = question.out, question.out / "checkpoint"
     if resume and not file.exists():
         raise UserError(f"{out}: there is no checkpoint to resume; without --resume, training begins")
-    if resume:
-        saved = torch.load(file, map_location=training.device, weights_only=False)
-        training.network.load_state_dict(saved["network"])
-        training.optimiser.load_state_dict(saved["optimiser"])
-        training.state = state = saved["state"]
-    began = time.monotonic() - state.seconds
-    end = time.monotonic() + until_s
-    if not resume:
-        every = max(1, training.settings.clone // 10)
-        training.clone(
-            lambda done, loss: tell(f"cloning the rule: {done}, loss {loss:.3f}") if done % every == 0 else None
-        )
-        state.seconds = time.monotonic() - began
-        tell(_words(training.validate()))
-        _save(training, file, out)
-    between = max(1, training.steps // training.settings.validations)
-    while state.step < training.steps and time.monotonic() < end:
-        entropy = training.update()
-        state.seconds = time.monotonic() - began
-        if state.step - state.points[-1].step >= between or state.step >= training.steps:
-            tell(f"{_words(training.validate())}, entropy {entropy:.3f}")
-            _save(training, file, out)
-    _save(training, file, out)
-    return state
+    if not resume and file.exists():
+        raise UserError(f"{out}: there is a training; --resume goes on with it, or give another --out")
+    check_folder(out)
+    torch.set_num_threads(1)  # the worlds need the cores
+    torch.set_float32_matmul_precision("high")
+    with noted_interrupts() as stop:
+        training = Training(question.world, question.settings, question.seed, question.steps, question.device)
+        if resume:
+            training.restore(_read(file, question))
+        _run(question, training, tell, stop, time.monotonic() + seconds)
+        _save(question, training)
+    if training.state.points and importlib.util.find_spec("onnxscript"):
+        _write_bundle(question, training)
+    return training.state
 
 
-def _save(training: Training, file: Path, out: Path) -> None:
-    kept = {
-        "network": training.network.state_dict(),
-        "optimiser": training.optimiser.state_dict(),
-        "state": training.state,
+def _run(question: TapFingerQuestion, training: Training, tell: Tell, stop: threading.Event, end: float) -> None:
+    """Learn, and validate now and then."""
+    state, began = training.state, time.monotonic() - training.state.seconds
+    while training.cloning or state.step < question.steps or not state.points:
+        if stop.is_set() or time.monotonic() > end:
+            return
+        if training.cloning:
+            tell.doing(f"cloning the tuned rule ({state.cloned} of {training.settings.clone})")
+            tell.figures(0, {"clone/loss": training.update()})
+        elif state.points:
+            tell.doing("training")
+            tell.figures(state.step, {"train/entropy": training.update()})
+            tell.step(min(state.step, question.steps), question.steps)
+        state.seconds = time.monotonic() - began
+        if not training.cloning and _due(question, state):
+            tell.doing("validating")
+            point = training.validate()
+            tell.figures(state.step, {"validation/steps": point.steps, "validation/gap": point.gap})
+            tell.validated(point, point is state.best_point)
+            _save(question, training)
+
+
+def _due(question: TapFingerQuestion, state: State) -> bool:
+    """Whether it is time to validate: at the start, so many times, and at the end."""
+    last = state.points[-1].step if state.points else -1
+    between = question.steps / question.settings.validations
+    return last < 0 or state.step - last >= between or (last < state.step and state.step >= question.steps)
+
+
+def _save(question: TapFingerQuestion, training: Training) -> None:
+    content = BytesIO()
+    torch.save(training.saved() | {"identity": question.identity(), "fairlead": __version__}, content)
+    write_whole(question.out / "checkpoint", content.getvalue())
+    write_whole(question.out / "curve.csv", _curve(training.state))
+
+
+def _curve(state: State) -> str:
+    rows = [f"{p.step},{p.seconds:.1f},{p.steps:.5f},{p.gap:.5f},{p.ci95:.5f}\n" for p in state.points]
+    return "step,seconds,completion_steps,gap,ci95\n" + "".join(rows)
+
+
+def _read(file: Path, question: TapFingerQuestion) -> dict[str, Any]:
+    """The checkpoint, if it is of this question."""
+    try:
+        saved: dict[str, Any] = torch.load(file, map_location=question.device, weights_only=True)
+        before = saved["identity"]
+    except Exception as error:  # of unpickling, which has many ways to say no
+        raise UserError(f"{file}: not a checkpoint of fairlead train tapfinger ({one_line(error)})") from None
+    if saved["fairlead"] != __version__:
+        raise UserError(f"{file}: made by fairlead {saved['fairlead']}, this is {__version__}; give another --out")
+    for name, value in question.identity().items():
+        if before.get(name) != value:
+            was = f"{name} was {before.get(name)!r}, now {value!r}"
+            raise UserError(f"{file}: made with other settings ({was}); resume with the same, or give another --out")
+    return saved
+
+
+def _write_bundle(question: TapFingerQuestion, training: Training) -> None:
+    from fairlead.learn.tapfinger_export import write_bundle
+
+    world, best = question.world, training.state.best_point
+    network = training.network.cpu()
+    network.load_state_dict(training.state.best)
+    lacks = f", {question.settings.ablation}" if question.settings.ablation else ""
+    manifest = {
+        "name": question.out.resolve().name,
+        "summary": f"TapFinger agent ({question.settings.size}{lacks}): places tasks and gives them amounts",
+        "tasks": world.tasks,
+        "fallback": "tuned-rule",
+        "seed": question.seed,
+        "steps": best.step,
+        "scenarios": [{"name": world.name, "overrides": list(world.overrides)}],
+        "settings": asdict(question.settings) | {"steps": question.steps},
+        "fairlead": __version__,
+        "reproduce": question.reproduce,
+        "validation": {"workloads": question.settings.validation_workloads} | asdict(best),
     }
-    part = file.with_suffix(".part")
-    torch.save(kept, part)
-    part.replace(file)
-    rows = ["step,seconds,steps,gap,ci95"]
-    rows += [f"{p.step},{p.seconds:.1f},{p.steps:.5f},{p.gap:.5f},{p.ci95:.5f}" for p in training.state.points]
-    write_whole(out / "curve.csv", "\n".join(rows) + "\n")
+    write_bundle(question.out, network, world, manifest, _curve(training.state))
 
 
-def _words(point: Point) -> str:
-    return (
-        f"{point.step:,} decisions, {point.seconds:.0f} s: {point.steps:.3f} steps, "
-        f"{point.gap:+.3f} ±{point.ci95:.3f} to the tuned rule"
-    )
+# ---- the stand-alone form
 
 
-def _pair(item: str) -> tuple[str, str]:
-    name, _, text = item.partition("=")
-    return name, text
+class _Print:
+    def doing(self, what: str) -> None:
+        """Nothing: lines are for validations."""
+
+    def step(self, done: int, total: int) -> None:
+        """Nothing."""
+
+    def figures(self, step: int, figures: dict[str, float]) -> None:
+        """Nothing."""
+
+    def validated(self, point: Point, best: bool) -> None:
+        print(words(point) + (" (best so far)" if best else ""), flush=True)
 
 
-def _setting(name: str, text: str) -> Any:
+def words(point: Point) -> str:
+    """A validation in one line."""
+    gap = f"{point.gap:+.3f} ±{point.ci95:.3f} to the tuned rule"
+    return f"{point.step:,} decisions after {point.seconds:.0f} s: {point.steps:.3f} steps, {gap}"
+
+
+def _setting(text: str) -> tuple[str, Any]:
     """A setting as it was typed, as what it is; a list of numbers has commas."""
+    name, _, value = text.partition("=")
     known = asdict(TapFingerSettings())
     if name not in known:
         raise UserError(f"--hyper {name}: unknown setting{nearest(name, known)}")
     try:
         if isinstance(known[name], tuple):
-            return tuple(float(part) for part in text.split(","))
-        return type(known[name])(text)
+            return name, tuple(float(part) for part in value.split(","))
+        return name, type(known[name])(value)
     except ValueError:
-        raise UserError(f"--hyper {name}={text}: expected something like {known[name]}") from None
+        raise UserError(f"--hyper {text}: expected something like {name}={known[name]}") from None
 
 
 def main() -> int:
-    """The stand-alone form."""
+    """See above."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--world", type=Path, required=True)
+    parser.add_argument("--world", type=Path, required=True, help="what `fairlead train tapfinger --world` wrote")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=50_000_000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long; --resume goes on")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--hyper", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
-    settings = TapFingerSettings(**{name: _setting(name, text) for name, text in map(_pair, args.hyper)})
-    torch.set_num_threads(1)
-    torch.set_float32_matmul_precision("high")
-    training = Training(load_task_world(args.world), settings, args.seed, args.steps, args.device)
-    print(json.dumps(asdict(settings)), flush=True)
-    train(training, args.out, args.resume, args.seconds, lambda words: print(words, flush=True))
-    return 0
+    settings = TapFingerSettings(**dict(map(_setting, args.hyper)))
+    command = shlex.join(["python", "-m", "fairlead.learn.tapfinger", *sys.argv[1:]])
+    world = load_task_world(args.world)
+    question = TapFingerQuestion(world, settings, args.steps, args.seed, args.device, args.out, command)
+    state = train_tapfinger(question, _Print(), args.resume, args.seconds)
+    return 0 if state.step >= args.steps else 130
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
     except UserError as wrong:
-        sys.exit(f"tapfinger: {wrong}")
+        print(f"tapfinger: {wrong}", file=sys.stderr)
+        sys.exit(2)

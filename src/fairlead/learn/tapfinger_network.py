@@ -3,7 +3,7 @@
 Every cluster is an agent with the same weights; what it is, its embedding tells. It points at one of the tasks that it
 sees and that fit, or at nothing; then it picks amounts for that task from all that are possible, as one choice. Raw
 features go to the heads beside the embeddings. Inputs are "tasks-1" (fairlead.policies.tasks.observe). Masked scores
-are -1e9, never infinite. Made and trained by `tapfinger`.
+are -1e9, never infinite. Trained by `tapfinger_ppo`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ import torch
 from torch import nn
 
 from fairlead.learn.han import Han
+from fairlead.learn.plain import Plain
 
 _FAR: Final = -1e9
-SIZES: Final = {"small": (64, 4, 2), "paper": (256, 4, 6)}  # hidden, heads, layers of the graph network
+_ALIKE: Final = 1e-4  # scores that differ by less count as the same
+SIZES: Final = {"small": (64, 4, 2), "paper": (256, 4, 6)}  #: Hidden units, heads and layers of the graph network.
+#: The paper's ablations: perceptrons in place of the graph network; any of the tasks that fit, whichever; both
+#: perceptrons and the first task that fits.
+ABLATIONS: Final = ("no-han", "no-pointer", "vanilla")
 
 
 class Inputs(NamedTuple):
@@ -74,13 +79,15 @@ class TapFinger(nn.Module):
     least: torch.Tensor  # (J, elastic): minimum of each type
     elastic: torch.Tensor  # rows of elastic resources
 
-    def __init__(self, shape: Shape, hidden: int, heads: int, layers: int) -> None:
+    def __init__(self, shape: Shape, size: str, ablation: str = "") -> None:
         super().__init__()
-        self.shape = shape
+        hidden, heads, layers = SIZES[size]
+        self.shape, self.size, self.ablation = shape, size, ablation
         task = shape.resources + shape.types + 2
         cluster = 2 * shape.resources + 2
         widths = {"cluster": cluster, "pending": task, "running": task, "shortcut": 1}
-        self.han = Han(widths, hidden, heads, layers)
+        plain = ablation in ("no-han", "vanilla")
+        self.graph: nn.Module = Plain(widths, hidden) if plain else Han(widths, hidden, heads, layers)
         self.token = nn.Linear(hidden + task, hidden)
         self.place = nn.Linear(hidden + cluster, hidden)
         self.nothing = nn.Parameter(torch.zeros(hidden))
@@ -104,10 +111,24 @@ class TapFinger(nn.Module):
 
     def embed(self, x: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """What the heads need: tokens (B, N, P + 1, hidden), slot scores (B, N, P + 1) and the value (B,)."""
+        graph = self._graph(x)
+        return *self._point(x, graph), self._value(x, graph)
+
+    def choose(self, x: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The most likely slot of each cluster, amounts for it, and the slot's probability (B, N).
+
+        Of tasks that are alike the first is taken, whatever rounding makes of their scores.
+        """
+        tokens, scores = self._point(x, self._graph(x))
+        later = torch.arange(scores.shape[-1], device=scores.device, dtype=scores.dtype)
+        slots = (scores - _ALIKE * later).argmax(-1)
+        allocations = self.allocate(x, tokens, slots).argmax(-1)
+        return slots, allocations, torch.softmax(scores, -1).gather(-1, slots[..., None])[..., 0]
+
+    def _graph(self, x: Inputs) -> Any:
         shortcut = torch.ones_like(x.cluster[:, :1, :1])
         features = {"cluster": x.cluster, "pending": x.pending, "running": x.running, "shortcut": shortcut}
-        graph = self.han(features, x.seen, x.runs_on)
-        return *self._point(x, graph), self._value(x, graph)
+        return self.graph(features, x.seen, x.runs_on)
 
     def _point(self, x: Inputs, graph: Any) -> tuple[torch.Tensor, torch.Tensor]:
         b, n, p = x.slots.shape
@@ -121,8 +142,12 @@ class TapFinger(nn.Module):
         for encoder in self.encoders:
             tokens = encoder(tokens, counts)
         mean = (tokens * counts[..., None]).sum(1, keepdim=True) / counts.sum(1)[:, None, None]
-        scores = self.score(torch.tanh(self.key(tokens) + self.query(mean)))[..., 0].view(b, n, p + 1)
-        possible = torch.cat([x.fits, torch.ones_like(x.fits[..., :1])], -1)
+        keys = self.key(tokens)
+        if self.ablation in ("no-pointer", "vanilla"):  # no task is told from another, only from nothing
+            keys = torch.cat([torch.zeros_like(keys[:, :-1]), keys[:, -1:]], 1)
+        scores = self.score(torch.tanh(keys + self.query(mean)))[..., 0].view(b, n, p + 1)
+        fits = x.fits * (x.fits.cumsum(-1) == 1) if self.ablation == "vanilla" else x.fits  # the first of them
+        possible = torch.cat([fits, torch.ones_like(x.fits[..., :1])], -1)
         return tokens.view(b, n, p + 1, -1), scores + _FAR * (1.0 - possible)
 
     def _value(self, x: Inputs, graph: Any) -> torch.Tensor:
@@ -142,8 +167,5 @@ class TapFinger(nn.Module):
         kinds = task[..., self.shape.resources : self.shape.resources + self.shape.types]
         least, most = kinds @ self.least, x.free[..., self.elastic]  # (B, N, elastic)
         possible = ((self.grid >= least[:, :, None]) & (self.grid <= most[:, :, None])).all(-1)
-        nothing = (slots == x.slots.shape[2])[..., None]
-        void = torch.zeros_like(possible)
-        void[..., 0] = True
-        possible = torch.where(nothing, void, possible)
-        return scores + _FAR * (~possible).to(scores.dtype)
+        nothing, void = (slots == x.slots.shape[2])[..., None], self.grid.sum(-1) == 0
+        return scores + _FAR * (~(possible & ~nothing | nothing & void)).to(scores.dtype)

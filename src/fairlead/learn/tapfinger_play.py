@@ -139,11 +139,7 @@ def play_greedily(network: TapFinger, plan: TaskPlan, seeds: Sequence[int], devi
     batch = TaskBatch(plan, len(seeds), lambda b, episode: (seeds[b] + episode * 10_000_019, rate))
     found = np.full(len(seeds), np.nan)
     while np.isnan(found).any():
-        x = as_inputs(batch.observations, device)
-        tokens, scores, _ = network.embed(x)
-        slots = scores.argmax(-1)
-        allocations = network.allocate(x, tokens, slots).argmax(-1)
-        score = torch.softmax(scores, -1).gather(-1, slots[..., None])[..., 0]
+        slots, allocations, score = network.choose(as_inputs(batch.observations, device))
         batch.step(*(t.cpu().numpy() for t in (slots, allocations, score.double())))
         first = batch.ended & np.isnan(found)
         found[first] = batch.finished[first]

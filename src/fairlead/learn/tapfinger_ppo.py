@@ -11,7 +11,7 @@ the workload (Mao et al. 2019). Values are normalised. Run by `tapfinger`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from fairlead.domain.errors import UserError
-from fairlead.learn.tapfinger_network import SIZES, Inputs, TapFinger
+from fairlead.learn.tapfinger_network import Inputs, TapFinger
 from fairlead.learn.tapfinger_play import Roll, play, play_greedily, shape_of
+from fairlead.measure.statistics import estimate
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.sim.tasks.batch import TaskBatch
 from fairlead.sim.tasks.files import TaskWorld
@@ -35,25 +35,42 @@ _FOLLOW: Final = 0.1  # how fast running means follow, a roll-out
 
 @dataclass(frozen=True)
 class TapFingerSettings:
-    """What can be set."""
+    """What the training of a TapFinger agent can be told."""
 
-    size: str = "small"  # of the network: small or paper
-    worlds: int = 1024  # played at once
-    group: int = 8  # worlds with the same workload
-    rollout: int = 64  # joint decisions of each world between updates
+    size: str = "small"
+    """Of the network: small or paper."""
+    ablation: str = ""
+    """What the network lacks: no-han, no-pointer or vanilla."""
+    worlds: int = 1024
+    """Played at once."""
+    group: int = 8
+    """Worlds with the same workload."""
+    rollout: int = 64
+    """Joint decisions of each world between updates."""
     epochs: int = 2
+    """How often it learns from each roll-out."""
     minibatches: int = 16
-    rate: float = 3e-4  # of learning, falling to a tenth
+    """Gradient steps an epoch."""
+    learning_rate: float = 1e-3
+    """Of Adam, falling to a tenth."""
     clip: float = 0.2
-    entropy: float = 0.01  # falling to nothing
-    trace: float = 0.97  # lambda of generalised advantage estimation
+    """How far a probability moves in an update."""
+    entropy: float = 0.003
+    """What the entropy of choices is worth, falling to nothing."""
+    trace: float = 0.97
+    """Lambda of generalised advantage estimation."""
     value_weight: float = 0.5
-    gradient: float = 0.5  # longest gradient
-    clone: int = 40  # roll-outs in which it clones the tuned rule first; 0: none
-    clone_rate: float = 1e-3  # of learning meanwhile, falling to a tenth
-    validations: int = 40
+    """Of the critic's loss."""
+    longest_gradient: float = 0.5
+    """What is longer is cut."""
+    clone: int = 20
+    """Roll-outs in which it clones the tuned rule first; 0: none."""
+    validations: int = 20
+    """How often it is validated; the best of these becomes the bundle."""
     validation_workloads: int = 128
-    lambdas: tuple[float, ...] = ()  # arrivals a step to train over; none: the scenario's
+    """Played at each of them."""
+    rates: tuple[float, ...] = ()
+    """Arrivals a step to train over; none: the scenario's."""
 
 
 @dataclass
@@ -71,57 +88,91 @@ class Point:
 class State:
     """What training has come to, beside the network."""
 
+    cloned: int = 0  # roll-outs
     step: int = 0
     seconds: float = 0.0
     points: list[Point] = field(default_factory=list)
-    best: dict[str, Any] = field(default_factory=dict)
+    best: dict[str, Any] = field(default_factory=dict)  # parameters of the best network
     mean: float = 0.0  # of returns, for normalised values
     deviation: float = 0.0  # of returns; 0: none were seen yet
     costs: dict[float, float] = field(default_factory=dict)  # of a step, by arrivals a step
 
+    @property
+    def best_point(self) -> Point:
+        """The best validation so far."""
+        return min(self.points, key=lambda point: point.steps)
+
 
 class Training:
-    """One training."""
+    """One training: networks, worlds, and what it has come to."""
 
     def __init__(self, world: TaskWorld, settings: TapFingerSettings, seed: int, steps: int, device: str) -> None:
-        if settings.size not in SIZES:
-            raise UserError(f"size {settings.size!r}: expected {' or '.join(SIZES)}")
         torch.manual_seed(seed)
         self.world, self.settings, self.seed, self.steps = world, settings, seed, steps
         self.device, self.state = torch.device(device), State()
-        self.network = TapFinger(shape_of(world.plan), *SIZES[settings.size]).to(self.device)
-        self.optimiser = torch.optim.Adam(self.network.parameters(), settings.rate, eps=1e-5, fused=True)
-        self.batch = TaskBatch(world.plan, settings.worlds, self._workload)
+        self.network = TapFinger(shape_of(world.plan), settings.size, settings.ablation).to(self.device)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), settings.learning_rate, eps=1e-5)
+        self.batch = self._worlds()
         self._roll = Roll(self.batch, settings.rollout, self.device)
         self._rule_steps: Any = None
 
-    def _workload(self, b: int, episode: int, group: int = 0) -> tuple[int, float]:
-        rates = self.settings.lambdas or (float(self.world.plan.rules["rate"][0]),)
-        number = (self.seed * 1_000_003 + episode) * self.settings.worlds + b // (group or self.settings.group)
+    @property
+    def cloning(self) -> bool:
+        """Whether it still clones the rule."""
+        return self.state.cloned < self.settings.clone
+
+    def _worlds(self) -> TaskBatch:
+        """To clone in, all worlds are unlike; to learn in, groups of them have the same workload."""
+        group = 1 if self.cloning else self.settings.group
+        return TaskBatch(self.world.plan, self.settings.worlds, partial(self._workload, group))
+
+    def _workload(self, group: int, b: int, episode: int) -> tuple[int, float]:
+        rates = self.settings.rates or (float(self.world.plan.rules["rate"][0]),)
+        number = (self.seed * 1_000_003 + episode) * self.settings.worlds + b // group
         return TRAINING_SEED + number, rates[number % len(rates)]
+
+    # ---- what a checkpoint keeps
+
+    def saved(self) -> dict[str, Any]:
+        """All that training goes on from."""
+        random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if self.device.type == "cuda" else [])]
+        whole = {} if self.state.step >= self.steps else self.batch.saved()  # there is nothing to go on with
+        worlds = {name: torch.from_numpy(np.frombuffer(bytearray(array), np.uint8)) for name, array in whole.items()}
+        nets = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
+        return nets | {"state": asdict(self.state), "worlds": worlds, "random": random}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what was saved."""
+        self.network.load_state_dict(saved["network"])
+        self.optimiser.load_state_dict(saved["optimiser"])
+        self.state = State(**saved["state"] | {"points": [Point(**point) for point in saved["state"]["points"]]})
+        torch.set_rng_state(saved["random"][0].cpu())
+        if self.device.type == "cuda" and len(saved["random"]) > 1:
+            torch.cuda.set_rng_state(saved["random"][1].cpu())
+        self.batch = self._worlds()
+        if saved["worlds"]:
+            self.batch.restore({name: array.cpu().numpy().tobytes() for name, array in saved["worlds"].items()})
 
     # ---- learning
 
-    def clone(self, tell: Any) -> None:
-        """Learn to do what the tuned rule does, and what that leads to, where it goes."""
-        batch = TaskBatch(self.world.plan, self.settings.worlds, partial(self._workload, group=1))  # all of them unlike
-        for roll_out in range(self.settings.clone):
-            last = play(self.network, batch, self._roll, (tuned_rule.compiled, self.world.rule))
-            self._prepare(last)
-            loss = self._epochs(self._clone_loss, self.settings.clone_rate, 1.0 - roll_out / self.settings.clone)
-            tell(roll_out, loss)
-
     def update(self) -> float:
-        """Play a roll-out and learn from it; the entropy of choices."""
-        self._prepare(play(self.network, self.batch, self._roll))
-        entropy = self._epochs(self._ppo_loss, self.settings.rate, max(0.0, 1.0 - self.state.step / self.steps))
-        self.state.step += self._roll.reward.size
-        return entropy
+        """Play a roll-out and learn from it; the loss while it clones, then the entropy of choices."""
+        if not self.cloning:
+            self._prepare(play(self.network, self.batch, self._roll))
+            entropy = self._epochs(self._ppo_loss, max(0.0, 1.0 - self.state.step / self.steps))
+            self.state.step += self._roll.reward.size
+            return entropy
+        self._prepare(play(self.network, self.batch, self._roll, (tuned_rule.compiled, self.world.rule)))
+        loss = self._epochs(self._clone_loss, 1.0 - self.state.cloned / self.settings.clone)
+        self.state.cloned += 1
+        if not self.cloning:
+            self.batch = self._worlds()
+        return loss
 
-    def _epochs(self, loss_of: Any, rate: float, left: float) -> float:
+    def _epochs(self, loss_of: Any, left: float) -> float:
         """Learn from the roll-out; the mean of what the loss tells."""
         for group in self.optimiser.param_groups:
-            group["lr"] = rate * max(0.1, left)
+            group["lr"] = self.settings.learning_rate * max(0.1, left)
         rows, told = self._roll.reward.size, []
         for _ in range(self.settings.epochs):
             for some in np.array_split(torch.randperm(rows).numpy(), self.settings.minibatches):
@@ -130,7 +181,7 @@ class Training:
                     loss, figure = loss_of(x, part, left)
                     (loss * (count / len(some))).backward()
                     told.append(figure)
-                nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient)
+                nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.longest_gradient)
                 self.optimiser.step()
         return float(torch.stack(told).mean())
 
@@ -208,7 +259,8 @@ class Training:
             self._rule_steps = worlds.world["alive_steps"] / worlds.task.shape[1]
         found = play_greedily(self.network, self.world.plan, range(VALIDATION_SEED, VALIDATION_SEED + n), self.device)
         gap = found - self._rule_steps
-        point = Point(self.state.step, self.state.seconds, found.mean(), gap.mean(), 1.98 * gap.std(ddof=1) / n**0.5)
+        told = estimate(gap.tolist())
+        point = Point(self.state.step, self.state.seconds, float(found.mean()), told.mean, told.ci95)
         if all(point.steps < other.steps for other in self.state.points):
             self.state.best = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
         self.state.points.append(point)

@@ -71,7 +71,7 @@ class Bundle:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        document = _read(folder / "manifest.json")
+        document = read_manifest(folder / "manifest.json")
         self.manifest: Manifest | Fault = document if isinstance(document, Fault) else _checked(document)
         named = document.get("fallback") if isinstance(document, dict) else None
         self.fallback: str = named if isinstance(named, str) else LAST_RESORT  # the name of a rule
@@ -97,14 +97,7 @@ class Bundle:
     @cached_property
     def hash(self) -> str:
         """Identifies manifest and model, whatever their state."""
-        digest = hashlib.sha256()
-        for name in ("manifest.json", "model.onnx"):
-            try:
-                content = (self.folder / name).read_bytes()
-            except OSError:
-                content = b"missing"
-            digest.update(name.encode() + content)
-        return digest.hexdigest()[:12]
+        return folder_hash(self.folder)
 
     @cached_property
     def arithmetic(self) -> str:
@@ -116,14 +109,31 @@ class Bundle:
         return hashlib.sha256(b"".join(self.model(row[None]).tobytes() for row in inputs)).hexdigest()[:12]
 
 
-def _open(content: bytes, manifest: Manifest) -> Model:
+def folder_hash(folder: Path) -> str:
+    """Identifies the manifest and the model in a folder, whatever their state."""
+    digest = hashlib.sha256()
+    for name in ("manifest.json", "model.onnx"):
+        try:
+            content = (folder / name).read_bytes()
+        except OSError:
+            content = b"missing"
+        digest.update(name.encode() + content)
+    return digest.hexdigest()[:12]
+
+
+def open_session(content: bytes) -> Any:
+    """A model's session of ONNX Runtime, on one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.log_severity_level = 4  # what is wrong is raised
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def _open(content: bytes, manifest: Manifest) -> Model:
+    session = open_session(content)
 
     def run(observations: Any) -> Any:
         return session.run(["values"], {"observations": observations})[0]
@@ -135,7 +145,7 @@ def _open(content: bytes, manifest: Manifest) -> Model:
     return run
 
 
-def _read(file: Path) -> dict[str, Any] | Fault:
+def read_manifest(file: Path) -> dict[str, Any] | Fault:
     try:
         document = json.loads(file.read_bytes())
     except OSError as error:

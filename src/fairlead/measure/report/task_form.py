@@ -16,12 +16,18 @@ Square = Annotated[int, Field(ge=0, le=10**40)]  # of counts, which may be as ma
 Axis = Annotated[list[Count], Field(min_length=1)]
 
 
+class _Learned(TypedDict):
+    decisions: Count
+    fallbacks: dict[Text, Count]
+
+
 class _Detail(TypedDict):
     alive: list[Count]
     alive_squares: list[Square]
     used: dict[Text, list[Count]]  # by resource
     completion: list[Count]
     given: dict[Text, dict[Text, list[Count]]]  # by type and resource
+    learned: NotRequired[_Learned | None]
 
 
 class _Policy(TypedDict):

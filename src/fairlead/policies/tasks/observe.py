@@ -3,8 +3,8 @@
 "tasks-1": of every cluster what is free and what it has of each resource, tasks that it sees and that queue behind; of
 every pending task its minimum, type, how long it has waited and whether it has run; of every running task its amounts,
 type, how long it has run and lived. Amounts are in units of the most that a task can get, counts and times of ten.
-Pending tasks are listed once; `slots` has for each cluster the rows of those that it sees. Called by training and the
-gym.
+Pending tasks are listed once; `slots` has for each cluster the rows of those that it sees. Called by training, the gym
+and what runs a trained network.
 """
 
 from __future__ import annotations
@@ -92,3 +92,14 @@ def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
         out.running[b, r, resources + types] = min(runs.executed * _TEN, np.float32(10.0))
         out.running[b, r, resources + types + 1] = min(runs.alive * _TEN, np.float32(10.0))
         out.runs_on[b, r, runs.cluster] = 1.0
+
+
+@inlined
+def amounts_of(number: int, minimum: Any, most: Any, elastic: Any, kind: int, out: Any) -> None:
+    """The amounts (K,) of an allocation's number, for a task of a type: elastic resources; of others the minimum."""
+    rest = number
+    for k in range(minimum.shape[1] - 1, -1, -1):
+        if elastic[k]:
+            out[k], rest = rest % (most[k] + 1), rest // (most[k] + 1)
+        else:
+            out[k] = minimum[kind, k]

@@ -9,6 +9,7 @@ import numpy as np
 from numba import from_dtype, types
 
 from fairlead.domain.task_records import PENDING, PLACEMENT, RUNNING, Placements, Snapshot
+from fairlead.policies.tasks.observe import Observations
 
 
 def tuple_type(kind: Any, *fields: Any) -> Any:
@@ -30,6 +31,13 @@ def snapshot_type() -> Any:
 def placements_type() -> Any:
     """Of `Placements`."""
     return tuple_type(Placements, (PLACEMENT, 1), (np.int32, 2))
+
+
+@cache
+def observations_type() -> Any:
+    """Of `Observations`."""
+    single, whole = (np.float32, 3), (np.int64, 3)
+    return tuple_type(Observations, single, single, single, single, whole, single, single, single)
 
 
 @cache

@@ -175,7 +175,7 @@ class ReferenceTasks:
         task.executed += 1
         elastic = [name for name, resource in self.scenario.resources.items() if resource.elastic]
         task.service += task.amounts[(elastic or list(self.scenario.resources))[-1]]
-        if task.progress >= 1.0 and task.cluster is not None:
+        if task.progress >= 1.0 - 1e-9 and task.cluster is not None:
             self._take(task.cluster, {r: -amount for r, amount in task.amounts.items()})
             task.finished = self.now + 1
             self.running.remove(task)

@@ -24,8 +24,8 @@ from numba import types
 
 from fairlead.policies.conflicts import COPIES
 from fairlead.policies.jit import inlined, typed_kernel
-from fairlead.policies.tasks.observe import Observations, new_observations, observe
-from fairlead.policies.tasks.signature import decide_signature, placements_type, tuple_type
+from fairlead.policies.tasks.observe import Observations, amounts_of, new_observations, observe
+from fairlead.policies.tasks.signature import decide_signature, observations_type, placements_type
 from fairlead.sim.tasks.agents import NOTHING, Wishes, new_wishes, step
 from fairlead.sim.tasks.engine import advance, begin, over
 from fairlead.sim.tasks.host import new_placements
@@ -78,6 +78,22 @@ class TaskBatch:
         self._each(_compiled_step(), *self._next, self.observations, *wanted, *told)
         if self._again:
             self._prepare()
+
+    def saved(self) -> dict[str, Any]:
+        """Where all worlds are, as bytes."""
+        arrays = {f"worlds.{name}": array for name, array in self.worlds._asdict().items()}
+        arrays |= {f"observations.{name}": array for name, array in self.observations._asdict().items()}
+        arrays |= {"episodes": self.episodes, "seeds": self._next[0], "rates": self._next[1]}
+        return {name: array.tobytes() for name, array in arrays.items()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Put all worlds to where they were saved; nothing has ended."""
+        for group, arrays in (("worlds", self.worlds), ("observations", self.observations)):
+            for name, array in arrays._asdict().items():
+                array[...] = np.frombuffer(saved[f"{group}.{name}"], array.dtype).reshape(array.shape)
+        for name, array in (("episodes", self.episodes), ("seeds", self._next[0]), ("rates", self._next[1])):
+            array[...] = np.frombuffer(saved[name], array.dtype)
+        self.ended[:] = False
 
     def by_rule(self, rule: Any, parameters: Any) -> tuple[Any, Any]:
         """What a compiled policy that only starts tasks would want: slots and allocations (B, N), one task each."""
@@ -146,12 +162,9 @@ def _wish(
         if slot < 0 or slot >= seen.slots.shape[2] or seen.slots[b, n, slot] < 0:
             continue
         i = _shown(worlds, b, seen.slots[b, n, slot])
-        wishes.task[b, n], wishes.score[b, n], rest = i, scores[b, n], allocations[b, n]
-        for k in range(plan.minimum.shape[1] - 1, -1, -1):
-            if plan.elastic[k]:
-                wishes.amounts[b, n, k], rest = rest % (plan.most[k] + 1), rest // (plan.most[k] + 1)
-            else:
-                wishes.amounts[b, n, k] = plan.minimum[worlds.task[b, i].type, k]
+        wishes.task[b, n], wishes.score[b, n] = i, scores[b, n]
+        kind = worlds.task[b, i].type
+        amounts_of(allocations[b, n], plan.minimum, plan.most, plan.elastic, kind, wishes.amounts[b, n])
 
 
 @inlined
@@ -207,13 +220,6 @@ def _world_types() -> tuple[Any, ...]:
 
 _WHOLE, _REAL, _FLAGS = (types.Array(kind, 1, "C") for kind in (types.int64, types.float64, types.boolean))
 _WHOLES, _REALS, _MANY_FLAGS = (types.Array(kind, 2, "C") for kind in (types.int64, types.float64, types.boolean))
-
-
-@cache
-def observations_type() -> Any:
-    """Of `Observations`."""
-    single, whole = (np.float32, 3), (np.int64, 3)
-    return tuple_type(Observations, single, single, single, single, whole, single, single, single)
 
 
 @cache

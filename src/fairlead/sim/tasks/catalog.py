@@ -1,21 +1,29 @@
-"""All task policies by name: the rules of `fairlead.policies.tasks`, and the planners, which need the simulator."""
+"""All task policies by name: the rules of `fairlead.policies.tasks`, planners, which simulate, and learned ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from fairlead.domain.errors import UserError, nearest
+from fairlead.policies.bundled import is_path
 from fairlead.policies.tasks.interface import TaskPolicy, decision_rules
+from fairlead.policies.tasks.learned import from_folder, learned_task_policies
 from fairlead.sim.tasks.rollout import rollout
 
 
 def task_policies() -> dict[str, TaskPolicy]:
-    """All of them."""
+    """All but the learned ones."""
     return decision_rules() | {rollout.name: rollout}
 
 
 def find_task_policy(name: str, also: Iterable[str] = ()) -> TaskPolicy:
-    """The task policy of that name; else a UserError with the nearest of them and `also`."""
-    if name not in task_policies():
-        raise UserError(f"unknown task policy {name!r}{nearest(name, [*task_policies(), *also])}")
-    return task_policies()[name]
+    """The task policy of that name, or the bundle at that path; else a UserError with the nearest and `also`."""
+    if name in task_policies():
+        return task_policies()[name]
+    learned = learned_task_policies()
+    if name in learned:
+        return learned[name]
+    if is_path(name):
+        return from_folder(name, Path(name))
+    raise UserError(f"unknown task policy {name!r}{nearest(name, [*task_policies(), *learned, *also])}")

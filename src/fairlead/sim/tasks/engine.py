@@ -14,7 +14,7 @@ import numpy as np
 from fairlead.policies.jit import inlined
 from fairlead.policies.randomness import TASK_NOISE, uniform
 from fairlead.sim.tasks.layout import DONE, RUNS, WAITING, TaskPlan, TaskWorlds
-from fairlead.sim.tasks.speed import gain
+from fairlead.sim.tasks.speed import WHOLE, gain
 from fairlead.sim.tasks.workload import draw_tasks, reach_of
 
 _ONE = np.uint64(1)
@@ -221,7 +221,7 @@ def _run_step(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
         task.progress += max(made, 0.0)
         task.executed += 1
         task.service += worlds.amounts[b, i, rules.main]
-        if task.progress < 1.0:
+        if task.progress < WHOLE:
             worlds.running[b, kept] = i
             kept += 1
             continue

@@ -12,6 +12,7 @@ import numpy as np
 
 from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.tasks.learned import signature_of
 from fairlead.policies.tasks.tuned_rule import parameters
 from fairlead.sim.tasks.layout import LINK_CHANGE, TASK_RULES, TaskPlan
 from fairlead.sim.tasks.plan import build_task_plan
@@ -26,18 +27,19 @@ class TaskWorld:
     name: str
     plan: TaskPlan
     rule: Any  # float64: parameters of the tuned rule
+    tasks: dict[str, Any]  # resources and types, as manifests of bundles have them
     overrides: tuple[str, ...] = ()
 
 
 def task_world(scenario: TaskScenario, overrides: tuple[str, ...] = ()) -> TaskWorld:
     """The world of a scenario."""
     plan = build_task_plan(scenario)
-    return TaskWorld(scenario.name, plan, parameters(scenario, plan.steps), overrides)
+    return TaskWorld(scenario.name, plan, parameters(scenario, plan.steps), signature_of(scenario), overrides)
 
 
 def save_task_world(world: TaskWorld, file: Path) -> None:
     """Write it down."""
-    about = json.dumps({"name": world.name, "overrides": list(world.overrides)})
+    about = json.dumps({"name": world.name, "tasks": world.tasks, "overrides": list(world.overrides)})
     arrays = {name: _bytes(name, array) for name, array in world.plan._asdict().items()}
     np.savez_compressed(file, about=np.array(about), rule=world.rule, **arrays)
 
@@ -48,7 +50,8 @@ def load_task_world(file: Path) -> TaskWorld:
         with np.load(file, allow_pickle=False) as found:
             about = json.loads(str(found["about"]))
             arrays = {name: _array(name, found[name]) for name in TaskPlan._fields}
-            return TaskWorld(about["name"], TaskPlan(**arrays), found["rule"], tuple(about["overrides"]))
+            overrides = tuple(about["overrides"])
+            return TaskWorld(about["name"], TaskPlan(**arrays), found["rule"], about["tasks"], overrides)
     except OSError as error:
         raise UserError(f"{file}: can't read it: {error.strerror or error}") from None
     except (EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:

@@ -2,9 +2,9 @@
 
 A planner: what can be reached online by thinking long. The rules are the tuned one with other orders, amounts, least
 amounts and packing. Each distinct way to place now is carried out on copies of the world, which go on for `STEPS` steps
-with arrivals and noise of their own, the same for all ways, and links as they are; the one with the fewest tasks alive,
-summed over steps, is taken. It knows speeds, progress and the arrival rate, not what arrives and how links will change.
-It neither resizes nor pre-empts.
+(longer where some tasks take as long at best) with arrivals and noise of their own, the same for all ways, and links as
+they are; the one with the fewest tasks alive, summed over steps, is taken. It knows speeds, progress and the arrival
+rate, not what arrives and how links will change. It neither resizes nor pre-empts.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ def _best(
     seed: int, out: Placements, spare: Placements,
 ) -> int:  # fmt: skip
     """Write down the best way to place now; how many placements it has."""
-    best, least = -1, np.inf
-    for m in range(-1, len(rules)):  # the first: nothing
+    best, least, steps = -1, np.inf, _horizon(plan)
+    for m in range(len(rules) + 1):  # the last: nothing
         count = _answer(plan, worlds, b, room, decide, rules, m, out)
         name = _name(out, count)
         known = False
-        for other in range(m + 1):
+        for other in range(m):
             known |= tried[other] == name
-        tried[m + 1] = name
+        tried[m] = name
         if known:
             continue
         alive = 0
@@ -100,7 +100,7 @@ def _best(
             draw_later(plan, copy, 0, int(uniform(seed, POLICY, future, 0) * 2.0**52))
             before = copy.world[0].alive_steps
             carry_out(plan, copy, 0, out, count)
-            alive += _go_on(plan, copy, room, decide, rules[0], spare) - before
+            alive += _go_on(plan, copy, room, decide, rules[0], spare, steps) - before
         if alive < least:
             best, least = m, float(alive)
     return _answer(plan, worlds, b, room, decide, rules, best, out)
@@ -110,16 +110,29 @@ def _best(
 def _answer(
     plan: TaskPlan, worlds: TaskWorlds, b: int, room: Room, decide: Any, rules: Any, m: int, out: Placements
 ) -> int:
-    if m < 0:
+    if m == len(rules):
         return 0
     fill(plan, worlds, b, room, 0)
     return decide(view_inside(plan, worlds, b, room), rules[m], 0.5, out)
 
 
 @inlined
-def _go_on(plan: TaskPlan, copy: TaskWorlds, room: Room, decide: Any, rule: Any, out: Placements) -> int:
+def _horizon(plan: TaskPlan) -> int:
+    """How far to look: a task that is started now must be seen to end."""
+    steps = STEPS
+    for kind in range(plan.steps.shape[0]):
+        least = np.inf
+        for allocation in range(plan.steps.shape[1]):
+            least = min(least, plan.steps[kind, allocation])
+        if least < np.inf:
+            steps = max(steps, int(least) + 1)
+    return steps
+
+
+@inlined
+def _go_on(plan: TaskPlan, copy: TaskWorlds, room: Room, decide: Any, rule: Any, out: Placements, steps: int) -> int:
     """Let the copy go on under a rule; tasks alive, summed over steps."""
-    for step in range(STEPS):
+    for step in range(steps):
         if step > 0 and not over(plan, copy, 0):
             fill(plan, copy, 0, room, 0)
             carry_out(plan, copy, 0, out, decide(view_inside(plan, copy, 0, room), rule, 0.5, out))

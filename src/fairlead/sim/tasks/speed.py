@@ -8,6 +8,7 @@ from typing import Any
 from fairlead.policies.jit import inlined
 from fairlead.sim.tasks.layout import CURVE, RATE, ROOT, TaskPlan
 
+WHOLE = 1.0 - 1e-9  # progress at which a task is done: ten tenths add up to a little less than 1
 _TOP = 1.2  # of the released form: tanh(amount / scale) * sqrt(1.2 - progress)
 
 
@@ -55,7 +56,7 @@ def left(plan: TaskPlan, kind: int, progress: float) -> float:
 
     Along measured curves that pace is that of the minimum: the share of its time that is left.
     """
-    if progress >= 1.0:
+    if progress >= WHOLE:
         return 0.0
     if plan.form[kind] == ROOT:
         end = math.sqrt(_TOP - 1.0)
@@ -73,7 +74,7 @@ def left(plan: TaskPlan, kind: int, progress: float) -> float:
 def steps_to_end(plan: TaskPlan, kind: int, allocation: int, most: int) -> float:
     """Steps that a task takes with this allocation, without noise; infinite above `most`."""
     progress, steps = 0.0, 0
-    while progress < 1.0:
+    while progress < WHOLE:
         if steps >= most:
             return math.inf
         progress += gain(plan, kind, allocation, progress)

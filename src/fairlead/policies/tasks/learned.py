@@ -1,0 +1,218 @@
+"""Runs TapFinger's bundles: a folder with `model.onnx`, `manifest.json` and the curve of its training, without torch.
+
+One call decides for all clusters together: observe, ask the model for each cluster's slot and amounts, give a task that
+several want to one of them (fairlead.policies.conflicts). When the model fails, or would start nothing while tasks wait
+and nothing runs, the scenario's tuned rule decides and a counter goes up. A folder that is no bundle, or one for other
+tasks, is a UserError: whoever compares policies wants to know. Found by name through `fairlead.sim.tasks.catalog`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numba import types
+
+from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.outcomes import Fallback
+from fairlead.domain.task_records import START, UNSEEN, Placements, Snapshot
+from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.bundle import FORMAT, Fault, folder_hash, open_session, read_manifest
+from fairlead.policies.conflicts import COPIES, prior_of, resolve
+from fairlead.policies.jit import typed_kernel
+from fairlead.policies.tasks.interface import TaskPolicy
+from fairlead.policies.tasks.observe import VERSION, Observations, amounts_of, observe
+from fairlead.policies.tasks.signature import observations_type, placements_type, snapshot_type
+from fairlead.policies.tasks.tuned_rule import parameters as rule_parameters
+from fairlead.policies.tasks.tuned_rule import tuned_rule
+
+SHIPPED: Final = Path(__file__).parent / "bundles"  #: Every folder in here is a task policy of its name.
+OUTPUTS: Final = ["slot", "allocation", "score"]  #: Of a model, each (1, N).
+KIND: Final = "placer"
+
+
+def signature_of(scenario: TaskScenario) -> dict[str, Any]:
+    """What a model is made for, as manifests have it: resources and types, by name and in order."""
+    most = scenario.most_per_task()
+    return {
+        "resources": [
+            {"name": r.name, "most": most[r.name], "elastic": r.elastic} for r in scenario.resources.values()
+        ],
+        "types": [{"name": t.name, "minimum": dict(t.minimum)} for t in scenario.types.values()],
+    }
+
+
+@dataclass(frozen=True)
+class LearnedTaskPolicy(TaskPolicy):
+    """A bundle under a name: that of its folder when it ships, else the path as it was given."""
+
+    placer: Placer = field(kw_only=True, compare=False)
+
+    @cached_property
+    def hash(self) -> str:
+        """Identifies manifest and model."""
+        return folder_hash(self.placer.folder)
+
+    def parameters(self, scenario: TaskScenario, steps: Any) -> Any:
+        """Those of the tuned rule, which decides where the model can't."""
+        here = signature_of(scenario)
+        for part, wanted in self.placer.document["tasks"].items():
+            if here[part] != wanted:
+                names = ", ".join(str(item["name"]) for item in wanted)
+                raise UserError(f"policy {self.name!r} was trained for other {part} ({names}) than {scenario.name} has")
+        return rule_parameters(scenario, steps)
+
+
+class Placer:
+    """Decides by a model; for one thread. `decisions` and `fallbacks` count what it did."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.document = folder, _manifest(folder)
+        self._session = _session(folder, self.document["sha256"])
+        self.decisions, self.fallbacks = 0, Counter[Fallback]()
+
+    def account(self) -> dict[str, Any]:
+        """How many decisions it was asked for, and how often the rule made them, by reason."""
+        reasons = {reason.value: self.fallbacks[reason] for reason in Fallback if self.fallbacks[reason]}
+        return {"decisions": self.decisions, "fallbacks": reasons}
+
+    def decide(self, snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
+        """See `fairlead.policies.tasks.interface`; the parameters are the tuned rule's."""
+        if not (snapshot.excluded == 0).any():
+            return 0  # there is nothing to decide
+        self.decisions += 1
+        count = self._ask(snapshot, out)
+        if count > 0 or (count == 0 and len(snapshot.running)):
+            return count
+        self.fallbacks[Fallback.OUTPUT if count < 0 else Fallback.IDLE] += 1
+        return int(tuned_rule.compiled(snapshot, parameters, u, out))
+
+    def _ask(self, snapshot: Snapshot, out: Placements) -> int:
+        """How many placements the model has made; below 0 when it failed."""
+        look, settle = _compiled()
+        seen, clusters = _room(snapshot), len(snapshot.free)
+        look(snapshot, seen)
+        try:
+            answer = self._session.run(OUTPUTS, seen._asdict())
+            slot, allocation, score = (part[0] for part in answer)
+        except Exception:  # ONNX Runtime: out of memory, say
+            return -1
+        claims = np.empty(clusters, np.int64), np.zeros(clusters), np.zeros(snapshot.free.shape, np.int32)
+        return int(settle(snapshot, seen, slot, allocation, score.astype(np.float64), *claims, out))
+
+
+def learned_task_policies() -> dict[str, LearnedTaskPolicy]:
+    """The bundles that come with the package, by name."""
+    folders = sorted(folder for folder in SHIPPED.glob("*") if (folder / "manifest.json").is_file())
+    return {folder.name: from_folder(folder.name, folder) for folder in folders}
+
+
+def from_folder(name: str, folder: Path) -> LearnedTaskPolicy:
+    """The bundle in a folder as a policy of that name; a UserError says what is wrong with it."""
+    try:
+        placer = Placer(folder)
+    except UserError as error:
+        raise UserError(f"policy {name!r}: {error}") from None
+    summary = str(placer.document["summary"])
+    return LearnedTaskPolicy(name, placer.decide, "python", "learned", summary, placer=placer)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise UserError("no such folder; a bundle is a folder with model.onnx and manifest.json")
+    document = read_manifest(folder / "manifest.json")
+    if isinstance(document, Fault):
+        raise UserError(document.why)
+    try:
+        if document["format"] != FORMAT:
+            raise UserError(f"it has format {document['format']}, this version runs {FORMAT}")
+        if document["kind"] != KIND:
+            raise UserError(f"it is a {document['kind']}, which places no tasks: another world's")
+        if document["features"] != VERSION:
+            raise UserError(f"trained on {document['features']!r}, this version shows {VERSION!r}")
+        _ = document["sha256"], document["summary"], document["tasks"]["resources"], document["tasks"]["types"]
+    except (KeyError, TypeError) as error:
+        raise UserError(f"manifest.json: {one_line(error)}") from None
+    return document
+
+
+@cache
+def _session(folder: Path, sha256: str) -> Any:
+    try:
+        content = (folder / "model.onnx").read_bytes()
+    except OSError as error:
+        raise UserError(f"model.onnx: {error.strerror}") from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise UserError("model.onnx is not the one that manifest.json names (sha256)")
+    try:
+        return open_session(content)
+    except Exception as error:  # ONNX Runtime has many ways to say no
+        raise UserError(f"model.onnx: {one_line(error)}") from None
+
+
+def _room(snapshot: Snapshot) -> Observations:
+    """Room for what is there, and no more: the model takes any number of tasks."""
+    (clusters, resources), rows = snapshot.free.shape, len(snapshot.pending)
+    slots = int(((snapshot.excluded & UNSEEN) == 0).sum(axis=0).max())
+    runs, width = max(1, len(snapshot.running)), resources + len(snapshot.minimum) + 2
+    single = np.float32
+    return Observations(
+        np.empty((1, clusters, 2 * resources + 2), single),
+        np.empty((1, clusters, resources), single),
+        np.empty((1, rows, width), single),
+        np.empty((1, runs, width), single),
+        np.empty((1, clusters, slots), np.int64),
+        np.empty((1, clusters, slots), single),
+        np.empty((1, rows, clusters), single),
+        np.empty((1, runs, clusters), single),
+    )
+
+
+def _look(snapshot: Snapshot, out: Observations) -> None:
+    observe(snapshot, out, 0)
+
+
+def _settle(
+    snapshot: Snapshot, seen: Observations, slot: Any, allocation: Any, score: Any,
+    wanted: Any, prior: Any, amounts: Any, out: Placements,
+) -> int:  # fmt: skip
+    """Write down who starts what; how many do. -1: the answer makes no sense. The claims of clusters are filled in."""
+    clusters, slots = seen.slots.shape[1:]
+    for n in range(clusters):
+        wanted[n] = -1
+        if not np.isfinite(score[n]):
+            return -1
+        if slot[n] < 0 or slot[n] >= slots or seen.fits[0, n, slot[n]] == 0:
+            continue
+        row = seen.slots[0, n, slot[n]]
+        kind = snapshot.pending[row].type
+        amounts_of(allocation[n], snapshot.minimum, snapshot.most, snapshot.elastic, kind, amounts[n])
+        possible = True
+        for k in range(amounts.shape[1]):
+            possible &= snapshot.minimum[kind, k] <= amounts[n, k] <= snapshot.free[n, k]
+        if not possible:
+            return -1
+        wanted[n], prior[n] = row, prior_of(snapshot.free, n, snapshot.minimum, kind, COPIES)
+    resolve(wanted, score, prior)
+    placed = 0
+    for n in range(clusters):
+        if wanted[n] >= 0:
+            line = out.rows[placed]
+            line.task, line.cluster, line.what = snapshot.pending[wanted[n]].task, n, START
+            for k in range(amounts.shape[1]):
+                out.amounts[placed, k] = amounts[n, k]
+            placed += 1
+    return placed
+
+
+@cache
+def _compiled() -> tuple[Any, Any]:
+    whole, real = types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C")
+    claims = whole, real, types.Array(types.int32, 2, "C")
+    shown = snapshot_type(), observations_type()
+    return typed_kernel(_look, *shown), typed_kernel(_settle, *shown, whole, whole, real, *claims, placements_type())
