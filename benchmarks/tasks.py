@@ -4,13 +4,18 @@
 
 A step is one joint action: every cluster wants a task that fits, with amounts that are possible, or nothing, all drawn;
 conflicts are resolved; time goes on when nobody starts anything. Drawing the actions and new workloads is included.
+`decision_us` is the median time of one joint decision of a TapFinger bundle on one thread, from the snapshot to the
+placements, in states that the tuned rule comes to; the network is not trained, which takes as long (this part needs
+torch, to make it). The tuned rule's time for the same is beside it.
 """
 
 from __future__ import annotations
 
 import random
+import tempfile
 import time
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +25,16 @@ from benchmarks import figures
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.conflicts import COPIES
 from fairlead.policies.jit import typed_kernel
+from fairlead.policies.tasks.learned import Placer
+from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.reference.tasks import ReferenceTasks
 from fairlead.sim.tasks.agents import Wishes, new_wishes, step, wish_at_random
 from fairlead.sim.tasks.catalog import task_policies
 from fairlead.sim.tasks.engine import begin, over
-from fairlead.sim.tasks.host import run_tasks
+from fairlead.sim.tasks.files import task_world
+from fairlead.sim.tasks.handle import FINE, Handle
+from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.types import plan_type, wishes_type, worlds_type
@@ -95,12 +104,42 @@ def _episode_s(scenario: TaskScenario, name: str) -> float:
     return (time.process_time() - start) / episodes
 
 
+def _decision_us(scenario: TaskScenario, size: str, decisions: int) -> dict[str, float]:
+    import torch
+
+    from fairlead.learn.tapfinger_export import write_bundle
+    from fairlead.learn.tapfinger_network import TapFinger
+    from fairlead.learn.tapfinger_play import shape_of
+
+    world = task_world(scenario)
+    torch.manual_seed(1)
+    with tempfile.TemporaryDirectory() as folder:
+        manifest = {"summary": "untrained", "tasks": world.tasks}
+        write_bundle(Path(folder), TapFinger(shape_of(world.plan), size), world, manifest, "")
+        placer = Placer(Path(folder))
+    taken: dict[str, list[int]] = {"": [], "_tuned_rule": []}
+    handle = Handle(world.plan, new_worlds(world.plan, [0]))
+    answer = new_placements(world.plan, handle.room)
+    while len(taken[""]) < decisions and not handle.over:
+        snapshot = handle.snapshot()
+        if (snapshot.excluded == 0).any():
+            for who, decide in (("", placer.decide), ("_tuned_rule", tuned_rule.compiled)):
+                start = time.perf_counter_ns()
+                decide(snapshot, world.rule, 0.5, answer)
+                taken[who].append(time.perf_counter_ns() - start)
+        count = tuned_rule.compiled(handle.snapshot(), world.rule, 0.5, answer)
+        assert handle.place(answer, count) == FINE
+        handle.advance()
+    return {f"decision_us_{size}{who}": float(np.median(ns[5:])) / 1000 for who, ns in taken.items()}
+
+
 def measure() -> dict[str, float]:
     """All figures; `tapfinger-3` unless the name says otherwise."""
     scenario = load_tasks("tapfinger-3")
     fast, slow = _steps_per_s(scenario), _reference_steps_per_s(scenario)
     found = {"env_steps_per_s": fast, "reference_steps_per_s": slow, "times_reference": fast / slow}
     found["env_steps_per_s_6_hetero"] = _steps_per_s(load_tasks("tapfinger-6-hetero"), 3)
+    found |= _decision_us(scenario, "small", 400) | _decision_us(scenario, "paper", 100)
     return found | {f"episode_s_{name.replace('-', '_')}": _episode_s(scenario, name) for name in task_policies()}
 
 

@@ -31,6 +31,21 @@ CHEAP = {
     "compare": _FEW,
     "sweep": _FEW,
     "train aset": [*_SHORT, "--hyper", "groups=1", "--hyper", "learning_starts=1", "--steps", "20"],
+    "train tapfinger": [
+        *["--set", "tasks=12", "--hyper", "validations=1", "--hyper", "validation_workloads=2", "--hyper", "worlds=8"],
+        *[
+            "--hyper",
+            "group=4",
+            "--hyper",
+            "rollout=4",
+            "--hyper",
+            "minibatches=1",
+            "--hyper",
+            "clone=1",
+            "--steps",
+            "32",
+        ],
+    ],
     "train ecsrl": [*_SHORT, "--hyper", "worlds=4", "--hyper", "group=2", "--hyper", "rollout=16", "--steps", "64"],
 }
 
@@ -42,6 +57,7 @@ NOT_RUN = {
     r"^sh run\.sh$|^python main\.py$": "test_examples runs it",
     r"^ray (start|stop|status)| --ray ": "test_ray runs it on a cluster of its own",
     r"^python -m benchmarks\.": "takes minutes: `make bench`",
+    r"^python -m fairlead\.learn\.tapfinger ": "needs a GPU to be quick; test_tapfinger runs it",
     r"^fairlead (compare|sweep) .*--json results/": "takes hours, and agents of the reader's own",
     r"^fairlead explain .*--policy \./runs/": "a bundle of the reader's own; test_explain runs it",
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,7 @@ from fairlead.learn.tapfinger import TapFingerQuestion, train_tapfinger
 from fairlead.learn.tapfinger_export import write_bundle
 from fairlead.learn.tapfinger_network import ABLATIONS, Inputs, TapFinger
 from fairlead.learn.tapfinger_play import as_inputs, play_greedily, shape_of
-from fairlead.learn.tapfinger_ppo import Point, TapFingerSettings
+from fairlead.learn.tapfinger_ppo import Point, TapFingerSettings, Training
 from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
@@ -189,6 +191,21 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_a_group_branches_from_one_of_its_worlds(tmp_path: Path) -> None:
+    training = Training(small_world(), TINY, 1, 512, "cpu")
+    for _ in range(TINY.clone + 1):
+        training.update()
+    worlds, observations = training.batch.worlds, training.batch.observations
+    before = worlds.world.copy().reshape(4, 4)
+    assert any(len(np.unique(row)) > 1 for row in before["alive_steps"])  # each went its own way
+    training._branch()
+    for g, row in enumerate(worlds.world.reshape(4, 4)):
+        assert (row == row[0]).all()
+        assert row[0] in before[g]
+    assert all((part.reshape(4, 4, -1) == part.reshape(4, 4, -1)[:, :1]).all() for part in observations)
+    assert len(np.unique(worlds.world["seed"])) == 4
+
+
 def test_a_training_that_is_resumed_goes_on_as_if_never_stopped(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "stopped"
     assert train_tapfinger(question(out), Quiet(stop_after=2), resume=False).step < 512
@@ -348,6 +365,23 @@ def test_the_command_trains_a_bundle_that_compare_runs(tmp_path: Path, capsys: p
     assert detail["learned"]["decisions"] > 0
 
 
+def test_the_stand_alone_form_stops_in_time_and_leaves_a_checkpoint(tmp_path: Path) -> None:
+    world, out = tmp_path / "world.npz", tmp_path / "there"
+    assert main(["train", "tapfinger", "--scenario", "tapfinger-3", "--set", "tasks=12", "--world", str(world)]) == 0
+    hyper = ["worlds=8", "group=4", "rollout=4", "minibatches=1", "clone=1", "validations=1", "validation_workloads=2"]
+    command = [sys.executable, "-m", "fairlead.learn.tapfinger", "--world", str(world), "--out", str(out)]
+    command += ["--steps", "32", "--device", "cpu", *(word for one in hyper for word in ("--hyper", one))]
+    stopped = subprocess.run([*command, "--seconds", "0"], capture_output=True, text=True)
+    assert (stopped.returncode, stopped.stderr) == (130, "")
+    finished = subprocess.run([*command, "--resume"], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.count("to the tuned rule") == 2
+    assert find_task_policy(str(out)).summary.startswith("TapFinger agent")
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 2
+    assert again.stderr.startswith(f"tapfinger: {out}: there is a training")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -371,19 +405,18 @@ def test_wrong_options_are_one_line(
 
 @pytest.mark.slow
 def test_a_short_training_improves_on_its_start(tmp_path: Path) -> None:
-    """It clones the rule first: what is learnt after that is compared with the clone too, and may not be lost."""
+    """It clones the rule first; what it learns after that may not be worse than the clone."""
+    cut = (*SMALL, "rules.most_steps=200")  # a network that knows nothing may never end
+    scenario = load_tasks("tapfinger-3", cut)
+    world, seeds = task_world(scenario, cut), range(2**34, 2**34 + 24)
+    before = play_greedily(TapFinger(shape_of(world.plan), "small"), world.plan, seeds, CPU)
     settings = TapFingerSettings(
-        worlds=64, group=8, rollout=32, minibatches=4, clone=24, validations=2, validation_workloads=32
+        worlds=64, group=8, rollout=32, minibatches=4, clone=16, validations=1, validation_workloads=24
     )
-    asked, seeds = question(tmp_path / "run", settings, 8 * 64 * 32), range(2**34, 2**34 + 32)
-    start = TapFinger(shape_of(asked.world.plan), "small")
-    before = play_greedily(start, asked.world.plan, seeds, CPU)
-    told = Quiet()
+    asked, told = replace(question(tmp_path / "run", settings, 4 * 64 * 32), world=world), Quiet()
     train_tapfinger(asked, told, resume=False)
-    policy = find_task_policy(str(tmp_path / "run"))
-    worlds = new_worlds(asked.world.plan, np.array(seeds))
-    scenario = load_tasks("tapfinger-3", SMALL)
-    run_tasks(asked.world.plan, worlds, policy, policy.parameters(scenario, asked.world.plan.steps))
+    policy, worlds = find_task_policy(str(tmp_path / "run")), new_worlds(world.plan, np.array(seeds))
+    run_tasks(world.plan, worlds, policy, policy.parameters(scenario, world.plan.steps))
     gain = before - worlds.world["alive_steps"] / 40
     assert gain.mean() > 3 * gain.std() / len(gain) ** 0.5
-    assert min(point.steps for point in told.points) <= told.points[0].steps
+    assert min(point.steps for point in told.points[1:]) < 1.2 * told.points[0].steps

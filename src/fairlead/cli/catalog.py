@@ -18,6 +18,7 @@ from fairlead.domain.workload import Draw
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import registry
+from fairlead.policies.tasks.learned import learned_task_policies
 from fairlead.scenarios.loader import available, available_tasks, load, load_any, load_tasks
 from fairlead.sim.tasks.catalog import task_policies
 
@@ -73,7 +74,7 @@ def policies() -> int:
     if learned.row_count:
         console().print(learned)
     tasks = columns_table("task policy", "what it does", "source", "kind", "knows, may")
-    for t in task_policies().values():
+    for t in (task_policies() | learned_task_policies()).values():
         tasks.add_row(*map(escape, (t.name, t.summary, t.source, t.kind, powers(t))))
     console().print(tasks)
     warn_broken()

@@ -39,14 +39,12 @@ def run_train_tasks(args: argparse.Namespace) -> int:
     check_options(args)
     world = _world(args)
     need_libraries(*_NEEDS)
-    from torch.utils.tensorboard import SummaryWriter
-
-    from fairlead.learn.tapfinger import TapFingerQuestion, train_tapfinger
+    from fairlead.learn.tapfinger import TapFingerQuestion, open_logs, train_tapfinger
 
     settings, out = _settings(args, args.hyper), Path(args.out)
     question = TapFingerQuestion(world, settings, args.steps, args.seed, args.device, out, _command(args))
     with progress_bar() as bar:
-        teller = _Teller(bar, lambda: SummaryWriter(str(out / "logs")))
+        teller = _Teller(bar, lambda: open_logs(out))
         state = train_tapfinger(question, teller, args.resume)
         teller.close()
     return _close(args, state)

@@ -37,6 +37,6 @@ class Plain(nn.Module):
         )
         return {
             "cluster": self.cluster(torch.cat([features["cluster"], waits, runs], -1)),
-            "pending": self.pending(features["pending"]) * seen.amax(-1)[..., None],
-            "running": self.running(features["running"]) * runs_on.amax(-1)[..., None],
+            "pending": self.pending(features["pending"]),
+            "running": self.running(features["running"]),
         }

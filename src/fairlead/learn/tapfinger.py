@@ -8,6 +8,7 @@ first then makes of the same checkpoint (`--resume`).
 
     DIR/model.onnx, manifest.json, curve.csv    the bundle: the best network so far by its validation
     DIR/checkpoint                              one file, replaced whole
+    DIR/logs                                    for TensorBoard (first form)
 
 A checkpoint has the networks, the optimiser, the states of all random generators and of all worlds: a training that is
 resumed on a CPU goes on exactly as if it had not been stopped. (On a GPU sums come in any order.) The algorithm is in
@@ -92,6 +93,13 @@ class TapFingerQuestion:
             digest.update(np.ascontiguousarray(array).tobytes())
         scenario = f"{self.world.name} {digest.hexdigest()[:12]}"
         return {"scenario": scenario, "steps": self.steps, "seed": self.seed} | asdict(self.settings)
+
+
+def open_logs(out: Path) -> Any:
+    """A writer of TensorBoard's logs, with `add_scalar(name, value, step)` and `close()`."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(out / "logs"))
 
 
 def train_tapfinger(question: TapFingerQuestion, tell: Tell, resume: bool, seconds: float = float("inf")) -> State:
@@ -225,10 +233,12 @@ def _setting(text: str) -> tuple[str, Any]:
     if name not in known:
         raise UserError(f"--hyper {name}: unknown setting{nearest(name, known)}")
     try:
+        if isinstance(known[name], bool):
+            return name, {"true": True, "false": False}[value]
         if isinstance(known[name], tuple):
             return name, tuple(float(part) for part in value.split(","))
         return name, type(known[name])(value)
-    except ValueError:
+    except (KeyError, ValueError):
         raise UserError(f"--hyper {text}: expected something like {name}={known[name]}") from None
 
 

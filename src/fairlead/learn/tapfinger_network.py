@@ -63,12 +63,13 @@ class Encoder(nn.Module):
         self.wide, self.narrow = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
         self.first, self.second = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
 
-    def forward(self, x: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
-        """(B, L, hidden) from the same; `there` (B, L) is 1 for what counts."""
-        query, key, value = self.query_key_value(self.first(x)).unflatten(-1, (3, self.heads, -1)).unbind(2)
-        scores = torch.einsum("bqhw,bkhw->bhqk", query, key) / query.shape[-1] ** 0.5
-        weights = torch.softmax(scores + _FAR * (1.0 - there[:, None, None]), -1)
-        x = x + self.out(torch.einsum("bhqk,bkhw->bqhw", weights, value).flatten(2))
+    def forward(self, x: torch.Tensor, away: torch.Tensor) -> torch.Tensor:
+        """(B, L, hidden) from the same; `away` (B, 1, 1, L) is added to scores, far below 0 for what does not count."""
+        parts = self.query_key_value(self.first(x)).chunk(3, -1)
+        query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+        scores = query @ key.transpose(2, 3) * query.shape[-1] ** -0.5
+        weights = torch.softmax(scores + away, -1)  # (B, heads, L, L)
+        x = x + self.out((weights @ value).transpose(1, 2).flatten(2))
         return x + self.narrow(torch.relu(self.wide(self.second(x))))
 
 
@@ -139,8 +140,9 @@ class TapFinger(nn.Module):
         place = self.place(torch.cat([graph["cluster"], x.cluster], -1))[:, :, None]  # (B, N, 1, hidden)
         tokens = torch.cat([self.token(mine) + place, self.nothing + place], 2).flatten(0, 1)  # (B N, P + 1, hidden)
         counts = torch.cat([there, torch.ones_like(there[..., :1])], -1).flatten(0, 1)
+        away = _FAR * (1.0 - counts[:, None, None])
         for encoder in self.encoders:
-            tokens = encoder(tokens, counts)
+            tokens = encoder(tokens, away)
         mean = (tokens * counts[..., None]).sum(1, keepdim=True) / counts.sum(1)[:, None, None]
         keys = self.key(tokens)
         if self.ablation in ("no-pointer", "vanilla"):  # no task is told from another, only from nothing
@@ -151,8 +153,10 @@ class TapFinger(nn.Module):
         return tokens.view(b, n, p + 1, -1), scores + _FAR * (1.0 - possible)
 
     def _value(self, x: Inputs, graph: Any) -> torch.Tensor:
-        waits, runs = x.seen.amax(-1).sum(1, keepdim=True), x.runs_on.amax(-1).sum(1, keepdim=True)
-        pooled = [graph["cluster"].mean(1), graph["pending"].sum(1) / 10.0, graph["running"].sum(1) / 10.0]
+        waiting, running = x.seen.amax(-1, keepdim=True), x.runs_on.amax(-1, keepdim=True)  # 1 where there is a task
+        waits, runs = waiting.sum(1), running.sum(1)
+        pooled = [graph["cluster"].mean(1)]
+        pooled += [(graph[name] * there).sum(1) / 10.0 for name, there in (("pending", waiting), ("running", running))]
         queued = x.cluster[..., -1].sum(1, keepdim=True)
         free = (x.cluster[..., : self.shape.resources]).sum((1, 2))[:, None]
         return self.value(torch.cat([*pooled, waits / 10.0, runs / 10.0, queued, free / 10.0], -1))[:, 0]

@@ -45,6 +45,8 @@ class TapFingerSettings:
     """Played at once."""
     group: int = 8
     """Worlds with the same workload."""
+    branch: bool = True
+    """Whether all of these begin each roll-out where one of them is."""
     rollout: int = 64
     """Joint decisions of each world between updates."""
     epochs: int = 2
@@ -158,6 +160,8 @@ class Training:
     def update(self) -> float:
         """Play a roll-out and learn from it; the loss while it clones, then the entropy of choices."""
         if not self.cloning:
+            if self.settings.branch:
+                self._branch()
             self._prepare(play(self.network, self.batch, self._roll))
             entropy = self._epochs(self._ppo_loss, max(0.0, 1.0 - self.state.step / self.steps))
             self.state.step += self._roll.reward.size
@@ -168,6 +172,12 @@ class Training:
         if not self.cloning:
             self.batch = self._worlds()
         return loss
+
+    def _branch(self) -> None:
+        """Put all worlds of a group to where one of them is: what comes then differs by what they do alone."""
+        size, group = self.settings.worlds, self.settings.group
+        member = torch.randint(group, (size // group,)).numpy()
+        self.batch.copy_from(np.repeat(np.arange(0, size, group) + member, group))
 
     def _epochs(self, loss_of: Any, left: float) -> float:
         """Learn from the roll-out; the mean of what the loss tells."""

@@ -3,7 +3,8 @@
 Pr(cluster | task) is taken proportional to Pr(task | cluster) Pr(cluster): how much a cluster wants the task, its
 score, times a prior that favours clusters with room. The prior is the number of such tasks that the cluster has room
 for; that of the authors' program, the softmax over the clusters of min_r free_r / minimum_r, is the other one. The
-highest wins, of equals the first. Called by the world's agents, and so by training and the gym.
+highest wins, of equals the first: what differs by rounding is equal. Called by the world's agents, and so by training
+and the gym.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ COPIES: Final = 0
 SOFTMAX: Final = 1
 
 _NOBODY: Final = -1
+_MORE: Final = 1.0 + 1e-5  # how much more counts as more
 
 
 @inlined
@@ -35,7 +37,7 @@ def resolve(wanted: Any, scores: Any, priors: Any) -> None:
     for n in range(len(wanted)):
         for m in range(n + 1, len(wanted)):
             if wanted[n] != _NOBODY and wanted[m] == wanted[n]:
-                if scores[m] * priors[m] > scores[n] * priors[n]:
+                if scores[m] * priors[m] > scores[n] * priors[n] * _MORE:
                     wanted[n] = _NOBODY
                 else:
                     wanted[m] = _NOBODY

@@ -2,9 +2,9 @@
 
 "tasks-1": of every cluster what is free and what it has of each resource, tasks that it sees and that queue behind; of
 every pending task its minimum, type, how long it has waited and whether it has run; of every running task its amounts,
-type, how long it has run and lived. Amounts are in units of the most that a task can get, counts and times of ten.
-Pending tasks are listed once; `slots` has for each cluster the rows of those that it sees. Called by training, the gym
-and what runs a trained network.
+type, how long it has run and lived. Amounts are in units of the most that a task can get, counts of ten, times of four
+steps. Pending tasks are listed once; `slots` has for each cluster the rows of those that it sees. Called by training,
+the gym and what runs a trained network.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fairlead.policies.jit import inlined
 
 VERSION: Final = "tasks-1"
 _TEN: Final = np.float32(0.1)
+_FOUR: Final = np.float32(0.25)
 
 
 class Observations(NamedTuple):
@@ -78,7 +79,7 @@ def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
         for k in range(resources):
             out.pending[b, p, k] = snapshot.minimum[task.type, k] / max(1, snapshot.most[k])
         out.pending[b, p, resources + task.type] = 1.0
-        out.pending[b, p, resources + types] = min(task.waited * _TEN, np.float32(10.0))
+        out.pending[b, p, resources + types] = min(task.waited * _FOUR, np.float32(10.0))
         out.pending[b, p, resources + types + 1] = task.executed > 0
         for n in range(clusters):
             out.seen[b, p, n] = not snapshot.excluded[p, n] & UNSEEN
@@ -89,8 +90,8 @@ def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
         for k in range(resources):
             out.running[b, r, k] = snapshot.amounts[r, k] / max(1, snapshot.most[k])
         out.running[b, r, resources + runs.type] = 1.0
-        out.running[b, r, resources + types] = min(runs.executed * _TEN, np.float32(10.0))
-        out.running[b, r, resources + types + 1] = min(runs.alive * _TEN, np.float32(10.0))
+        out.running[b, r, resources + types] = min(runs.executed * _FOUR, np.float32(10.0))
+        out.running[b, r, resources + types + 1] = min(runs.alive * _FOUR, np.float32(10.0))
         out.runs_on[b, r, runs.cluster] = 1.0
 
 

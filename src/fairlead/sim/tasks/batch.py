@@ -79,6 +79,12 @@ class TaskBatch:
         if self._again:
             self._prepare()
 
+    def copy_from(self, sources: Any) -> None:
+        """Put each world to where the one of this number is (B,), which goes on with the same workload."""
+        kept = self.episodes, *self._next
+        for array in (*self.worlds, *self.observations, *kept):
+            array[...] = array[sources]
+
     def saved(self) -> dict[str, Any]:
         """Where all worlds are, as bytes."""
         arrays = {f"worlds.{name}": array for name, array in self.worlds._asdict().items()}
