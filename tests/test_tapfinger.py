@@ -291,7 +291,7 @@ def test_whoever_would_never_start_anything_is_helped(trained: Path) -> None:
     assert policy.placer.fallbacks[Fallback.IDLE] > 2
 
 
-@pytest.mark.parametrize("answer", ["nan", "too much", "raises"])
+@pytest.mark.parametrize("answer", ["nan", "too little", "too much", "raises"])
 def test_an_answer_that_makes_no_sense_is_the_rules_to_give(trained: Path, answer: str) -> None:
     scenario, world = load_tasks("tapfinger-3", SMALL), small_world()
     policy = find_task_policy(str(trained))
@@ -302,13 +302,16 @@ def test_an_answer_that_makes_no_sense_is_the_rules_to_give(trained: Path, answe
             if answer == "raises":
                 raise RuntimeError("out of memory")
             slot = inputs["fits"].argmax(-1)
-            amounts = np.full(slot.shape, 0 if answer == "too much" else 2 * 17 + 1)
+            amounts = np.full(slot.shape, {"too little": 0, "too much": 10 * 17 + 10}.get(answer, 2 * 17 + 1))
             return [slot, amounts, np.full(slot.shape, np.nan if answer == "nan" else 1.0, np.float32)]
 
     policy.placer._session = Wrong()
     by_rule, by_policy = (new_worlds(world.plan, [70_000]) for _ in range(2))
     run_tasks(world.plan, by_rule, tuned_rule, world.rule)
     run_tasks(world.plan, by_policy, policy, policy.parameters(scenario, world.plan.steps))
+    if answer == "too much":  # but not for a cluster that is empty
+        assert policy.placer.fallbacks[Fallback.OUTPUT] > 5
+        return
     assert policy.placer.fallbacks == {Fallback.OUTPUT: policy.placer.decisions}
     assert by_policy.world["alive_steps"] == by_rule.world["alive_steps"]
 

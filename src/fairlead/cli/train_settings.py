@@ -70,7 +70,7 @@ def tuned(settings: S, changes: list[str]) -> S:
         name, equals, text = change.partition("=")
         known = {f.name: getattr(settings, f.name) for f in fields(settings)}  # type: ignore[arg-type]
         if name in _OPTIONS and name in known:
-            option = name.removesuffix("s").replace("_", "-")
+            option = name if name == "rates" else name.removesuffix("s").replace("_", "-")
             raise UserError(f"--hyper {change}: this has an option of its own, --{option}")
         if name not in known:
             raise UserError(f"--hyper {change}: unknown setting{nearest(name, known)}; --hyper list shows them")
@@ -88,6 +88,8 @@ def tuned(settings: S, changes: list[str]) -> S:
 def _check_setting(name: str, value: Any) -> None:
     """Refuse numbers that nothing can be trained with."""
     for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, bool):
+            continue
         if isinstance(number, int) and number < 1 and not (number == 0 and name in _MAY_BE_NONE):
             raise UserError(f"--hyper {name}={number}: expected a whole number from 1 on")
         if isinstance(number, float) and not (math.isfinite(number) and number >= 0):

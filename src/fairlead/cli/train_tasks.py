@@ -16,6 +16,7 @@ from rich.progress import Progress
 
 from fairlead.cli.train_settings import check_options, list_settings, need_libraries, numbers, progress_bar, tuned
 from fairlead.domain.errors import UserError
+from fairlead.measure.files import check_writable
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.files import save_task_world, task_world
 
@@ -33,7 +34,8 @@ def run_train_tasks(args: argparse.Namespace) -> int:
     if args.scenarios and len(args.scenarios) > 1:
         raise UserError("--scenario: this agent learns in one; give it once")
     if args.world and args.scenarios:
-        save_task_world(_world(args), args.world)
+        check_writable(file := Path(args.world))
+        save_task_world(_world(args), file)
         print(f"{args.world}: for python -m fairlead.learn.tapfinger --world {args.world} --out DIR")
         return 0
     check_options(args)

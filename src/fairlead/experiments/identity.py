@@ -26,6 +26,7 @@ from fairlead.experiments.piece import Piece
 from fairlead.policies.bundled import LearnedPolicy
 from fairlead.policies.interface import find
 from fairlead.policies.jit import code_hash
+from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.sim.tasks.catalog import find_task_policy
 
 Ingredients = dict[str, str]  # name -> version or hash
@@ -38,7 +39,7 @@ def ingredients(piece: Piece) -> Ingredients:
     """Everything but the scenario and the seed."""
     kind = kind_of(piece.scenario)
     names = ["fairlead", "python", *LIBRARIES, "code", "arithmetic", *map(kind.policy_key, piece.policies)]
-    if any(isinstance(kind.find(name), LearnedPolicy) for name in piece.policies):
+    if any(isinstance(kind.find(name), LearnedPolicy | LearnedTaskPolicy) for name in piece.policies):
         names.append("onnxruntime")
     return {name: _here(name) for name in [*names, *(f"trace {file}" for file in kind.files(piece.scenario))]}
 

@@ -140,14 +140,14 @@ def _step(
 ) -> None:  # fmt: skip
     for b in range(first, last):
         before, now = worlds.world[b].alive_steps, worlds.world[b].now
-        last = worlds.task[b, worlds.world[b].tasks - 1].arrival
+        arrived = worlds.task[b, worlds.world[b].tasks - 1].arrival  # the last of them
         _wish(plan, worlds, b, out, slots, allocations, scores, wishes)
         step(plan, worlds, b, wishes, prior)
         for n in range(won.shape[1]):
             won[b, n] = wishes.task[b, n] != NOTHING
         _to_next_choice(plan, worlds, b, room, out)
         rewards[b] = before - worlds.world[b].alive_steps
-        passed[b] = max(0, min(last, worlds.world[b].now) - now)
+        passed[b] = max(0, min(arrived, worlds.world[b].now) - now)
         ended[b] = over(plan, worlds, b)
         if ended[b]:
             finished[b] = worlds.world[b].alive_steps / worlds.world[b].tasks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,9 @@ def save_task_world(world: TaskWorld, file: Path) -> None:
     """Write it down."""
     about = json.dumps({"name": world.name, "tasks": world.tasks, "overrides": list(world.overrides)})
     arrays = {name: _bytes(name, array) for name, array in world.plan._asdict().items()}
-    np.savez_compressed(file, about=np.array(about), rule=world.rule, **arrays)
+    content = BytesIO()
+    np.savez_compressed(content, about=np.array(about), rule=world.rule, **arrays)
+    file.write_bytes(content.getvalue())
 
 
 def load_task_world(file: Path) -> TaskWorld:
