@@ -6,9 +6,13 @@ what must be drawn; nothing is simulated. And what tests of all kinds of documen
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from fairlead.domain.errors import UserError
+from fairlead.measure.report.page import page
 
 POLICIES = (
     "cheaper", "closest", "farthest", "least-energy-in-time", "least-expected-completion", "least-impedance",
@@ -157,3 +161,23 @@ def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     for key in value if isinstance(value, dict) else range(min(1, len(value))) if isinstance(value, list) else ():
         yield (*here, key)
         yield from places(value[key], (*here, key))
+
+
+def refusals(whole: dict[str, Any]) -> int:
+    """How many wrong documents, one for each place and way to be wrong, are refused in a line; the others are pages."""
+    refused = 0
+    for path in places(whole):
+        for wrong in (None, -1, 2.5, "x", "\ud800", [], {}, [None], math.nan, math.inf, 10**400, ...):
+            made = copy.deepcopy(whole)
+            spot = made
+            for key in path[:-1]:
+                spot = spot[key]
+            if wrong is ...:
+                del spot[path[-1]]
+            else:
+                spot[path[-1]] = wrong
+            try:
+                page(made).encode()
+            except UserError as error:
+                refused += "\n" not in str(error)
+    return refused

@@ -21,7 +21,7 @@ from fairlead.domain.outcomes import Fallback
 from fairlead.learn.tapfinger import TapFingerQuestion, train_tapfinger
 from fairlead.learn.tapfinger_export import write_bundle
 from fairlead.learn.tapfinger_network import ABLATIONS, Inputs, TapFinger
-from fairlead.learn.tapfinger_play import as_inputs, play_greedily, shape_of
+from fairlead.learn.tapfinger_play import as_inputs, play, shape_of
 from fairlead.learn.tapfinger_ppo import Point, TapFingerSettings, Training
 from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.policies.tasks.tuned_rule import tuned_rule
@@ -191,6 +191,39 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_a_roll_out_is_worth_what_it_costs_against_the_average_and_the_group(tmp_path: Path) -> None:
+    """Two worlds of a group, three decisions, by hand: trace 0.5, values 1 and 2 and 3 (not normalised), 4 after."""
+    training = Training(small_world(), replace(TINY, worlds=2, group=2, rollout=3, trace=0.5), 1, 512, "cpu")
+    roll = training._roll
+    roll.rate[:], roll.episode[:], roll.ended[:] = 3.0, 1, False
+    roll.now[:] = [[0, 0], [1, 1], [2, 3]]
+    roll.reward[:] = [[-4, -8], [-6, -6], [-9, 0]]
+    roll.passed[:] = [[1, 1], [1, 1], [0, 0]]  # the last comes after all arrivals
+    roll.ended[2, 0] = True
+    roll.value[:] = torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+    training._prepare(torch.tensor([4.0, 4.0]))
+    assert training.state.costs == {3.0: (24.0, 4.0)}  # 6 a step
+    # errors of the first: -4 + 6 + 2 - 1, -6 + 6 + 3 - 2, -9 - 3 (ended); of the second: -3 + 2, 1, 0 + 4 - 3
+    made = torch.tensor([[3 + 0.5 * (1 - 6), -1 + 0.5 * 1.5], [1 - 6, 1.5], [-12, 1.0]])
+    assert torch.allclose(roll.target, made + torch.tensor([[1.0], [2.0], [3.0]]))
+    apart = torch.stack([made[0] - made[0].flip(0), made[1] - made[1].flip(0), made[2]])  # at 2 and 3 each is alone
+    assert torch.allclose(roll.advantage, apart / (apart.std() + 1e-6), atol=1e-5)
+
+
+def test_who_lost_a_task_learns_nothing_about_its_amounts() -> None:
+    training = Training(small_world(), TINY, 1, 512, "cpu")
+    while training.cloning:
+        training.update()
+    training._prepare(play(training.network, training.batch, training._roll))
+    (*_, (where, slots, x)) = training._roll.pieces(np.arange(128))
+    part = training._roll.done(where, slots)
+    for won in (0.0, 1.0):
+        training.network.zero_grad()
+        training._ppo_loss(x, part | {"won": torch.full_like(part["won"], won)}, 0.0)[0].backward()
+        learnt = float(training.network.amounts[-1].weight.grad.abs().sum())
+        assert (learnt > 0) == (won > 0)
+
+
 def test_a_group_branches_from_one_of_its_worlds(tmp_path: Path) -> None:
     training = Training(small_world(), TINY, 1, 512, "cpu")
     for _ in range(TINY.clone + 1):
@@ -212,8 +245,8 @@ def test_a_training_that_is_resumed_goes_on_as_if_never_stopped(trained: Path, t
     state = train_tapfinger(question(out), Quiet(), resume=True)
     assert state.step == 512
     one, other = (torch.load(folder / "checkpoint", weights_only=True) for folder in (trained, out))
-    for name, value in one["network"].items():
-        assert torch.equal(value, other["network"][name]), name
+    for name, value in one["state"]["best"].items():
+        assert torch.equal(value, other["state"]["best"][name]), name
     curves = [(folder / "curve.csv").read_text().splitlines() for folder in (trained, out)]
     without_seconds = [[",".join(line.split(",")[:1] + line.split(",")[2:]) for line in curve] for curve in curves]
     assert without_seconds[0] == without_seconds[1]
@@ -222,7 +255,7 @@ def test_a_training_that_is_resumed_goes_on_as_if_never_stopped(trained: Path, t
 
 def test_a_checkpoint_of_another_training_is_refused(trained: Path, tmp_path: Path) -> None:
     wrong = {
-        "size was 'small', now 'paper'": question(trained, replace(TINY, size="paper")),
+        "size was small, now paper": question(trained, replace(TINY, size="paper")),
         "seed was 1, now 2": question(trained, seed=2),
         "steps was 512, now 600": question(trained, steps=600),
     }
@@ -408,18 +441,17 @@ def test_wrong_options_are_one_line(
 
 @pytest.mark.slow
 def test_a_short_training_improves_on_its_start(tmp_path: Path) -> None:
-    """It clones the rule first; what it learns after that may not be worse than the clone."""
-    cut = (*SMALL, "rules.most_steps=200")  # a network that knows nothing may never end
+    """Without the rule's help: with advantages of 0 it comes to more than half of where it began, not to a fifth."""
+    cut = (*SMALL, "rules.most_steps=100")  # a network that knows nothing may never end
     scenario = load_tasks("tapfinger-3", cut)
     world, seeds = task_world(scenario, cut), range(2**34, 2**34 + 24)
-    before = play_greedily(TapFinger(shape_of(world.plan), "small"), world.plan, seeds, CPU)
     settings = TapFingerSettings(
-        worlds=64, group=8, rollout=32, minibatches=4, clone=16, validations=1, validation_workloads=24
+        worlds=64, group=8, rollout=32, minibatches=4, clone=0, validations=1, validation_workloads=24
     )
-    asked, told = replace(question(tmp_path / "run", settings, 4 * 64 * 32), world=world), Quiet()
+    asked, told = replace(question(tmp_path / "run", settings, 14 * 64 * 32), world=world), Quiet()
     train_tapfinger(asked, told, resume=False)
     policy, worlds = find_task_policy(str(tmp_path / "run")), new_worlds(world.plan, np.array(seeds))
     run_tasks(world.plan, worlds, policy, policy.parameters(scenario, world.plan.steps))
-    gain = before - worlds.world["alive_steps"] / 40
-    assert gain.mean() > 3 * gain.std() / len(gain) ** 0.5
-    assert min(point.steps for point in told.points[1:]) < 1.2 * told.points[0].steps
+    assert isinstance(policy, LearnedTaskPolicy)
+    assert not policy.placer.fallbacks
+    assert worlds.world["alive_steps"].mean() / 40 < 0.4 * told.points[0].steps

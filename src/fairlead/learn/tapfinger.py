@@ -35,9 +35,10 @@ import torch
 from fairlead import __version__
 from fairlead.domain.errors import UserError, nearest, one_line
 from fairlead.experiments.workers import noted_interrupts
+from fairlead.learn.folder import alone, check_same
 from fairlead.learn.tapfinger_network import ABLATIONS, SIZES
 from fairlead.learn.tapfinger_ppo import Point, State, TapFingerSettings, Training
-from fairlead.measure.files import check_folder, write_whole
+from fairlead.measure.files import write_whole
 from fairlead.sim.tasks.files import TaskWorld, load_task_world
 
 STEPS: Final = 8_000_000  # as the paper
@@ -104,22 +105,16 @@ def open_logs(out: Path) -> Any:
 
 def train_tapfinger(question: TapFingerQuestion, tell: Tell, resume: bool, seconds: float = float("inf")) -> State:
     """Train to the end, for so many seconds, or until Ctrl-C or SIGTERM; what is there then is kept."""
-    out, file = question.out, question.out / "checkpoint"
-    if resume and not file.exists():
-        raise UserError(f"{out}: there is no checkpoint to resume; without --resume, training begins")
-    if not resume and file.exists():
-        raise UserError(f"{out}: there is a training; --resume goes on with it, or give another --out")
-    check_folder(out)
-    torch.set_num_threads(1)  # the worlds need the cores
+    torch.set_num_threads(1)  # its matrices are small
     torch.set_float32_matmul_precision("high")
-    with noted_interrupts() as stop:
+    with alone(question.out, resume), noted_interrupts() as stop:
         training = Training(question.world, question.settings, question.seed, question.steps, question.device)
         if resume:
-            training.restore(_read(file, question))
+            training.restore(_read(question))
         _run(question, training, tell, stop, time.monotonic() + seconds)
         _save(question, training)
-    if training.state.points and importlib.util.find_spec("onnxscript"):
-        _write_bundle(question, training)
+        if training.state.points and importlib.util.find_spec("onnxscript"):
+            _write_bundle(question, training)
     return training.state
 
 
@@ -156,27 +151,24 @@ def _save(question: TapFingerQuestion, training: Training) -> None:
     content = BytesIO()
     torch.save(training.saved() | {"identity": question.identity(), "fairlead": __version__}, content)
     write_whole(question.out / "checkpoint", content.getvalue())
-    write_whole(question.out / "curve.csv", _curve(training.state))
+    write_whole(question.out / "curve.csv", curve_of(training.state))
 
 
-def _curve(state: State) -> str:
+def curve_of(state: State) -> str:
+    """The validations as CSV."""
     rows = [f"{p.step},{p.seconds:.1f},{p.steps:.5f},{p.gap:.5f},{p.ci95:.5f}\n" for p in state.points]
     return "step,seconds,completion_steps,gap,ci95\n" + "".join(rows)
 
 
-def _read(file: Path, question: TapFingerQuestion) -> dict[str, Any]:
+def _read(question: TapFingerQuestion) -> dict[str, Any]:
     """The checkpoint, if it is of this question."""
+    file = question.out / "checkpoint"
     try:
         saved: dict[str, Any] = torch.load(file, map_location=question.device, weights_only=True)
-        before = saved["identity"]
+        _ = saved["identity"], saved["fairlead"]
     except Exception as error:  # of unpickling, which has many ways to say no
         raise UserError(f"{file}: not a checkpoint of fairlead train tapfinger ({one_line(error)})") from None
-    if saved["fairlead"] != __version__:
-        raise UserError(f"{file}: made by fairlead {saved['fairlead']}, this is {__version__}; give another --out")
-    for name, value in question.identity().items():
-        if before.get(name) != value:
-            was = f"{name} was {before.get(name)!r}, now {value!r}"
-            raise UserError(f"{file}: made with other settings ({was}); resume with the same, or give another --out")
+    check_same(file, saved, question.identity())
     return saved
 
 
@@ -200,7 +192,7 @@ def _write_bundle(question: TapFingerQuestion, training: Training) -> None:
         "reproduce": question.reproduce,
         "validation": {"workloads": question.settings.validation_workloads} | asdict(best),
     }
-    write_bundle(question.out, network, world, manifest, _curve(training.state))
+    write_bundle(question.out, network, world, manifest, curve_of(training.state))
 
 
 # ---- the stand-alone form
@@ -255,7 +247,9 @@ def main() -> int:
     parser.add_argument("--hyper", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
     settings = TapFingerSettings(**dict(map(_setting, args.hyper)))
-    command = shlex.join(["python", "-m", "fairlead.learn.tapfinger", *sys.argv[1:]])
+    words = ["--world", str(args.world), "--steps", str(args.steps), "--seed", str(args.seed), "--device", args.device]
+    words += [word for change in args.hyper for word in ("--hyper", change)]
+    command = shlex.join(["python", "-m", "fairlead.learn.tapfinger", *words, "--out", str(args.out)])
     world = load_task_world(args.world)
     question = TapFingerQuestion(world, settings, args.steps, args.seed, args.device, args.out, command)
     state = train_tapfinger(question, _Print(), args.resume, args.seconds)

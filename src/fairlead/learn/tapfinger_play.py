@@ -1,14 +1,14 @@
 """How TapFinger's network plays: observations as tensors, roll-outs to learn from, and its best choices.
 
-Most of what a world has room for is empty at any time. What is learnt from is therefore taken in two pieces, worlds
-with little in them and the others, and the arrays of the first are cut. Used by `tapfinger_ppo`.
+Most of what a world has room for is empty at any time. Worlds are therefore taken in pieces, those with little in them
+first, and the arrays of each are cut to what is there. Used by `tapfinger_ppo`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ from fairlead.policies.tasks.observe import Observations
 from fairlead.sim.tasks.batch import TaskBatch
 from fairlead.sim.tasks.layout import TaskPlan
 
-NOTHING = -1  # in place of a slot
+NOTHING: Final = -1  # in place of a slot
+_PIECES: Final = 6
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,6 @@ class Roll:
 
     def __init__(self, batch: TaskBatch, steps: int, device: torch.device) -> None:
         size, clusters = batch.won.shape
-        rows, slots, runs = batch.observations.seen.shape[1], batch.slots, batch.observations.runs_on.shape[1]
-        self._all, self._little = Cut(rows, slots, runs), Cut(-(-rows // 3), -(-slots // 2), -(-2 * runs // 3))
         self.device, self.sizes = device, np.zeros((steps, size, 3), np.int64)
         self.inputs = [
             torch.zeros(steps, *array.shape, dtype=torch.from_numpy(array).dtype, device=device)
@@ -73,54 +72,67 @@ class Roll:
         self.reward, self.passed, self.rate = (np.zeros(world) for _ in range(3))
         self.now, self.episode = (np.zeros(world, np.int64) for _ in range(2))
         self.ended = np.zeros(world, np.bool_)
+        self._free = np.zeros(world)
 
-    def observe(self, t: int, batch: TaskBatch) -> Inputs:
+    @property
+    def free(self) -> float:
+        """How many agents of a world could do something, on average."""
+        return float(self._free.mean())
+
+    def observe(self, t: int, batch: TaskBatch) -> None:
         """Keep what there is to be seen."""
         seen = batch.observations
         self.sizes[t] = used(seen.slots, seen.runs_on)
         for whole, array in zip(self.inputs, seen, strict=True):
             whole[t] = torch.from_numpy(array)
         self.now[t], self.rate[t] = batch.worlds.world["now"], batch.worlds.world["rate"]
-        self.episode[t] = batch.episodes
-        return Inputs(*(whole[t] for whole in self.inputs))
+        self.episode[t], self._free[t] = batch.episodes, (seen.fits.max(-1) > 0).sum(-1)
 
     def keep(self, t: int, batch: TaskBatch) -> None:
         """Keep what came of it."""
         self.reward[t], self.passed[t], self.ended[t] = batch.rewards, batch.passed, batch.ended
         self.won[t] = torch.from_numpy(batch.won).to(self.device)
 
-    def pieces(self, rows: Any) -> list[tuple[int, Inputs, dict[str, torch.Tensor]]]:
-        """Some rows of all steps and worlds together, in pieces: how many, inputs, and the rest by name."""
+    def pieces(self, rows: Any) -> list[tuple[torch.Tensor, int, Inputs]]:
+        """Some rows of all steps and worlds together, in pieces: which, how many slots these have, and inputs."""
         sizes = self.sizes.reshape(-1, 3)[rows]
-        fits = (sizes <= [self._little.rows, self._little.slots, self._little.runs]).all(-1)
-        some = (rows[fits], self._little), (rows[~fits], self._all)
-        return [(len(part), *self._part(part, cut)) for part, cut in some if len(part)]
+        order = np.argsort(sizes @ [1, 2 * self.won.shape[2], 1], kind="stable")  # pointers cost most
+        parts = [part for part in np.array_split(order, _PIECES) if len(part)]
+        cuts = [Cut(*np.maximum(1, sizes[part].max(0)).tolist()) for part in parts]
+        return [self._part(rows[part], cut) for part, cut in zip(parts, cuts, strict=True)]
 
-    def _part(self, rows: Any, cut: Cut) -> tuple[Inputs, dict[str, torch.Tensor]]:
+    def _part(self, rows: Any, cut: Cut) -> tuple[torch.Tensor, int, Inputs]:
         where = torch.from_numpy(rows).to(self.device)
-        x = Inputs(*(array[where] for array in cut.apply([array.flatten(0, 1) for array in self.inputs])))
+        cut_arrays = cut.apply([array.flatten(0, 1) for array in self.inputs])
+        return where, cut.slots, Inputs(*(array[where] for array in cut_arrays))
+
+    def done(self, where: torch.Tensor, slots: int) -> dict[str, torch.Tensor]:
+        """What was done in some rows, and what came of it, by name; nothing is the slot after the last."""
         names = ("chosen", "given", "log_slot", "log_amounts", "won", "advantage", "target")
         rest = {name: getattr(self, name).flatten(0, 1)[where] for name in names}
-        rest["chosen"] = torch.where(rest["chosen"] == NOTHING, cut.slots, rest["chosen"])
-        return x, rest
+        return rest | {"chosen": torch.where(rest["chosen"] == NOTHING, slots, rest["chosen"])}
 
 
 @torch.no_grad()
 def play(network: TapFinger, batch: TaskBatch, roll: Roll, rule: Any = None) -> torch.Tensor:
     """Fill a roll-out with choices drawn by the network, or by a (compiled, parameters) rule; the last values."""
+    worlds = roll.value.shape[1]
+    chosen, given, log_slot, log_amounts, value = (
+        getattr(roll, name).flatten(0, 1) for name in ("chosen", "given", "log_slot", "log_amounts", "value")
+    )
     for t in range(len(roll.reward)):
-        x = roll.observe(t, batch)
-        tokens, scores, roll.value[t] = network.embed(x)
-        if rule is None:
-            slots, roll.log_slot[t] = _drawn(scores)
-            roll.given[t], roll.log_amounts[t] = _drawn(network.allocate(x, tokens, slots))
-            wanted = slots, roll.given[t], roll.log_slot[t].exp().double()
-            batch.step(*(part.cpu().numpy() for part in wanted))
-        else:
-            by_rule, given = batch.by_rule(*rule)
-            batch.step(by_rule, given, np.ones(by_rule.shape))
-            slots, roll.given[t] = torch.from_numpy(by_rule).to(roll.device), torch.from_numpy(given).to(roll.device)
-        roll.chosen[t] = torch.where(slots >= x.slots.shape[2], NOTHING, slots)
+        roll.observe(t, batch)
+        for where, slots, x in roll.pieces(np.arange(t * worlds, (t + 1) * worlds)):
+            tokens, scores, value[where] = network.embed(x)
+            if rule is None:
+                slot, log_slot[where] = _drawn(scores)
+                given[where], log_amounts[where] = _drawn(network.allocate(x, tokens, slot))
+                chosen[where] = torch.where(slot == slots, NOTHING, slot)
+        if rule is not None:
+            by_rule, amounts = (torch.from_numpy(part).to(roll.device) for part in batch.by_rule(*rule))
+            roll.chosen[t], roll.given[t] = torch.where(by_rule == batch.slots, NOTHING, by_rule), amounts
+        wanted = roll.chosen[t], roll.given[t], roll.log_slot[t].exp().double()
+        batch.step(*(part.cpu().numpy() for part in wanted))
         roll.keep(t, batch)
     return network.embed(as_inputs(batch.observations, roll.device))[2]
 

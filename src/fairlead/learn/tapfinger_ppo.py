@@ -40,17 +40,17 @@ class TapFingerSettings:
     """Of the network: small or paper."""
     ablation: str = ""
     """What the network lacks: no-han, no-pointer or vanilla."""
-    worlds: int = 1024
+    worlds: int = 4096
     """Played at once."""
     group: int = 8
     """Worlds with the same workload."""
     branch: bool = True
     """Whether all of these begin each roll-out where one of them is."""
-    rollout: int = 64
+    rollout: int = 32
     """Joint decisions of each world between updates."""
     epochs: int = 2
     """How often it learns from each roll-out."""
-    minibatches: int = 16
+    minibatches: int = 8
     """Gradient steps an epoch."""
     learning_rate: float = 1e-3
     """Of Adam, falling to a tenth."""
@@ -64,7 +64,7 @@ class TapFingerSettings:
     """Of the critic's loss."""
     longest_gradient: float = 0.5
     """What is longer is cut."""
-    clone: int = 20
+    clone: int = 12
     """Roll-outs in which it clones the tuned rule first; 0: none."""
     validations: int = 20
     """How often it is validated; the best of these becomes the bundle."""
@@ -137,23 +137,26 @@ class Training:
 
     def saved(self) -> dict[str, Any]:
         """All that training goes on from."""
+        if self.state.step >= self.steps:
+            return {"state": asdict(self.state)}  # there is nothing to go on with
         random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if self.device.type == "cuda" else [])]
-        whole = {} if self.state.step >= self.steps else self.batch.saved()  # there is nothing to go on with
-        worlds = {name: torch.from_numpy(np.frombuffer(bytearray(array), np.uint8)) for name, array in whole.items()}
+        whole = self.batch.saved().items()
+        worlds = {name: torch.from_numpy(np.frombuffer(bytearray(array), np.uint8)) for name, array in whole}
         nets = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
         return nets | {"state": asdict(self.state), "worlds": worlds, "random": random}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on from what was saved."""
+        self.state = State(**saved["state"] | {"points": [Point(**point) for point in saved["state"]["points"]]})
+        if self.state.step >= self.steps:
+            return
         self.network.load_state_dict(saved["network"])
         self.optimiser.load_state_dict(saved["optimiser"])
-        self.state = State(**saved["state"] | {"points": [Point(**point) for point in saved["state"]["points"]]})
         torch.set_rng_state(saved["random"][0].cpu())
         if self.device.type == "cuda" and len(saved["random"]) > 1:
             torch.cuda.set_rng_state(saved["random"][1].cpu())
         self.batch = self._worlds()
-        if saved["worlds"]:
-            self.batch.restore({name: array.cpu().numpy().tobytes() for name, array in saved["worlds"].items()})
+        self.batch.restore({name: array.cpu().numpy().tobytes() for name, array in saved["worlds"].items()})
 
     # ---- learning
 
@@ -187,9 +190,9 @@ class Training:
         for _ in range(self.settings.epochs):
             for some in np.array_split(torch.randperm(rows).numpy(), self.settings.minibatches):
                 self.optimiser.zero_grad(set_to_none=True)
-                for count, x, part in self._roll.pieces(some):
-                    loss, figure = loss_of(x, part, left)
-                    (loss * (count / len(some))).backward()
+                for where, slots, x in self._roll.pieces(some):
+                    loss, figure = loss_of(x, self._roll.done(where, slots), left)
+                    (loss * (len(where) / len(some))).backward()
                     told.append(figure)
                 nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.longest_gradient)
                 self.optimiser.step()
@@ -197,22 +200,23 @@ class Training:
 
     def _clone_loss(self, x: Inputs, part: dict[str, torch.Tensor], left: float) -> tuple[torch.Tensor, torch.Tensor]:
         slot, amounts, value = _judge(self.network, x, part)
-        free = _free(x)
-        started = (part["chosen"] < x.slots.shape[2]).to(free.dtype)
-        chosen = (slot[0] + started * amounts[0]) * free
-        wrong = -chosen.sum() / free.sum().clamp(min=1)
+        started = (part["chosen"] < x.slots.shape[2]).to(slot[0].dtype)
+        wrong = -self._of_free(x, slot[0] + started * amounts[0])
         return wrong + self.settings.value_weight * self._value_loss(value, part), wrong.detach()
 
     def _ppo_loss(self, x: Inputs, part: dict[str, torch.Tensor], left: float) -> tuple[torch.Tensor, torch.Tensor]:
         (slot, slot_entropy), (amounts, amounts_entropy), value = _judge(self.network, x, part)
-        won, free, clip = part["won"], _free(x), self.settings.clip
+        won, clip = part["won"], self.settings.clip
         ratio = torch.exp(slot - part["log_slot"] + won * (amounts - part["log_amounts"]))
         gain = part["advantage"][:, None]
-        clipped = torch.minimum(ratio * gain, ratio.clamp(1 - clip, 1 + clip) * gain) * free
-        policy = -clipped.sum() / free.sum().clamp(min=1)
-        entropy = ((slot_entropy + won * amounts_entropy) * free).sum() / free.sum().clamp(min=1)
+        policy = -self._of_free(x, torch.minimum(ratio * gain, ratio.clamp(1 - clip, 1 + clip) * gain))
+        entropy = self._of_free(x, slot_entropy + won * amounts_entropy)
         loss = policy + self.settings.value_weight * self._value_loss(value, part)
         return loss - self.settings.entropy * left * entropy, entropy.detach()
+
+    def _of_free(self, x: Inputs, figures: torch.Tensor) -> torch.Tensor:
+        """The mean over agents that could do something, of whom there are as many in all pieces as on average."""
+        return (figures * (x.fits.sum(-1) > 0)).sum() / (len(figures) * self._roll.free)
 
     def _value_loss(self, value: torch.Tensor, part: dict[str, torch.Tensor]) -> torch.Tensor:
         return nn.functional.smooth_l1_loss(value, (part["target"] - self.state.mean) / self.state.deviation)
@@ -252,15 +256,19 @@ class Training:
         state.deviation += share * (max(1e-3, deviation) - state.deviation)
 
     def _of_group(self, figures: torch.Tensor) -> torch.Tensor:
-        """The mean over the worlds of the same group at the same time of the same episode, itself included."""
-        roll = self._roll
-        group = np.arange(figures.shape[1]) // self.settings.group
-        cell = (group * (int(roll.episode.max()) + 1) + roll.episode) * (int(roll.now.max()) + 1) + roll.now
-        _, where = np.unique(cell.ravel(), return_inverse=True)
-        index = torch.from_numpy(where.ravel()).to(self.device)
-        total = torch.zeros(int(where.max()) + 1, device=self.device).index_add(0, index, figures.flatten())
-        count = torch.zeros_like(total).index_add(0, index, torch.ones_like(figures).flatten())
-        return (total / count)[index].view_as(figures)
+        """The mean over the other worlds of the same group at the same time of the same episode; 0 without any."""
+        roll, size = self._roll, self.settings.group
+        world = np.arange(figures.shape[1])
+        cell = (world // size * (int(roll.episode.max()) + 1) + roll.episode) * (int(roll.now.max()) + 1) + roll.now
+        cells, where = np.unique(cell.ravel(), return_inverse=True)
+        member = where.reshape(cell.shape) * size + world % size
+        index = torch.from_numpy(member.ravel()).to(self.device)
+        total, count = torch.zeros(2, len(cells) * size, device=self.device)
+        total.index_add_(0, index, figures.flatten())  # a world decides several times at one time, or not at all
+        count.index_add_(0, index, torch.ones_like(figures).flatten())
+        mean, there = (total / count.clamp(min=1)).view(-1, size), (count > 0).view(-1, size)
+        others = (mean.sum(1, keepdim=True) - mean) / (there.sum(1, keepdim=True) - 1).clamp(min=1)
+        return others.flatten()[index].view_as(figures)
 
     # ---- how good it is
 
@@ -285,11 +293,6 @@ def _t95(freedom: int) -> float:
     """Student's t, 97.5 %, by its expansion in 1 / freedom: SciPy is not there where training may run."""
     z = 1.959964
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-
-
-def _free(x: Inputs) -> torch.Tensor:
-    """1 for agents that could do something (B, N)."""
-    return (x.fits.sum(-1) > 0).to(x.fits.dtype)
 
 
 def _judge(network: TapFinger, x: Inputs, part: dict[str, torch.Tensor]) -> tuple[Any, Any, torch.Tensor]:

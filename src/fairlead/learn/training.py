@@ -13,12 +13,9 @@ Nothing here prints: the caller is told through `Tell`.
 
 from __future__ import annotations
 
-import fcntl
 import random
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -35,10 +32,11 @@ from fairlead.experiments.workers import noted_interrupts
 from fairlead.learn.curve import Point, as_csv, figures_at
 from fairlead.learn.environments import PartsEnv
 from fairlead.learn.export import write_bundle
+from fairlead.learn.folder import alone, check_same
 from fairlead.learn.learner import Learner
 from fairlead.learn.seen import Seen
 from fairlead.learn.validation import Choose, Stopped, Validation
-from fairlead.measure.files import check_folder, write_whole
+from fairlead.measure.files import write_whole
 
 _LOGS: Final = 200  # how often TensorBoard gets figures
 
@@ -85,14 +83,8 @@ class Answer:
 
 def train(question: Question, tell: Tell, resume: bool = False) -> Answer:
     """Train to the end, or until Ctrl-C or SIGTERM; what is there then is kept, and is a bundle if it was validated."""
-    if resume and not (question.out / "checkpoint").exists():
-        raise UserError(f"{question.out}: there is no checkpoint to resume; without --resume, training begins")
-    there = {file.name for file in question.out.iterdir()} if question.out.is_dir() else set()
-    if there - {".lock", "logs"} and not there & {"checkpoint", "manifest.json"}:
-        raise UserError(f"{question.out}: there are other files; give --out a folder of its own")
-    check_folder(question.out)
     torch.set_num_threads(1)  # the networks are small, and the worlds need the cores
-    with _alone(question.out), noted_interrupts() as stop:
+    with alone(question.out, resume), noted_interrupts() as stop:
         training = _Training(question, tell, stop)
         try:
             if resume:
@@ -130,12 +122,6 @@ class _Training:
 
     def run(self) -> None:
         """Train."""
-        if self._saved is None and self.file.exists():
-            raise UserError(
-                f"{self.question.out}: there is a training; --resume goes on with it, or give another --out"
-            )
-        if self._saved is None and (self.question.out / "manifest.json").exists():
-            raise UserError(f"{self.question.out}: there is a bundle, without its training; give another --out")
         began = time.monotonic() - (self._saved["seconds"] if self._saved else 0.0)
         if self._saved is None:
             self.tell.doing("playing the rules on the validation workloads")
@@ -335,26 +321,8 @@ def _read(file: Path, question: Question) -> dict[str, Any]:
     """The checkpoint, if it is of this question."""
     try:
         saved: dict[str, Any] = torch.load(file, weights_only=False)
-        before = saved["identity"]
+        _ = saved["identity"], saved["fairlead"]
     except Exception as error:  # of unpickling, which has many ways to say no
         raise UserError(f"{file}: not a checkpoint of fairlead train ({one_line(error)})") from None
-    if saved["fairlead"] != __version__:
-        raise UserError(f"{file}: made by fairlead {saved['fairlead']}, this is {__version__}; give another --out")
-    for name, value in question.identity().items():
-        if before.get(name) != value:
-            was = f"{before.get(name)}, now {value}" if name != "scenarios" else "another"
-            raise UserError(
-                f"{file}: made with other settings ({name} was {was}); resume with the same, or give another --out"
-            )
+    check_same(file, saved, question.identity())
     return saved
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """One training at a time in a folder."""
-    with (out / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"{out}: another training is at work in this folder (give another --out)") from None
-        yield

@@ -2,9 +2,10 @@
 
 "tasks-1": of every cluster what is free and what it has of each resource, tasks that it sees and that queue behind; of
 every pending task its minimum, type, how long it has waited and whether it has run; of every running task its amounts,
-type, how long it has run and lived. Amounts are in units of the most that a task can get, counts of ten, times of four
-steps. Pending tasks are listed once; `slots` has for each cluster the rows of those that it sees. Called by training,
-the gym and what runs a trained network.
+type, how long it has run and lived. Amounts are in units of the most that a task can get, what a cluster has in units
+of the mean of clusters (twice as large ones then look familiar), counts of ten, times of four steps. Pending tasks are
+listed once; `slots` has for each cluster the rows of those that it sees. Called by training, the gym and what runs a
+trained network.
 """
 
 from __future__ import annotations
@@ -63,10 +64,12 @@ def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
                 out.fits[b, n, used] = snapshot.excluded[p, n] == 0
                 used += 1
         for k in range(resources):
-            unit = np.float32(1.0) / max(1, snapshot.most[k])
+            whole = 0
+            for m in range(clusters):
+                whole += snapshot.capacity[m, k]
             out.free[b, n, k] = snapshot.free[n, k]
-            out.cluster[b, n, k] = snapshot.free[n, k] * unit
-            out.cluster[b, n, resources + k] = snapshot.capacity[n, k] * unit
+            out.cluster[b, n, k] = snapshot.free[n, k] / max(1, snapshot.most[k])
+            out.cluster[b, n, resources + k] = snapshot.capacity[n, k] * clusters / max(1, whole)
         out.cluster[b, n, 2 * resources] = used * _TEN
         out.cluster[b, n, 2 * resources + 1] = min(snapshot.queued[n] * _TEN, np.float32(10.0))
         for s in range(used, slots):

@@ -1,0 +1,48 @@
+"""The folder of a training: what may be in it, who is at work there, whose checkpoint it has. Used by all trainings."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairlead import __version__
+from fairlead.domain.errors import UserError
+from fairlead.measure.files import check_folder
+
+
+@contextmanager
+def alone(out: Path, resume: bool) -> Iterator[None]:
+    """One training at a time in a folder, which has a checkpoint if it is to go on, and is its own if it begins."""
+    checkpoint = out / "checkpoint"
+    if resume and not checkpoint.exists():
+        raise UserError(f"{out}: there is no checkpoint to resume; without --resume, training begins")
+    there = {file.name for file in out.iterdir()} if out.is_dir() else set()
+    if there - {".lock", "logs"} and not there & {"checkpoint", "manifest.json"}:
+        raise UserError(f"{out}: there are other files; give --out a folder of its own")
+    check_folder(out)
+    with (out / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"{out}: another training is at work in this folder (give another --out)") from None
+        if not resume and checkpoint.exists():
+            raise UserError(f"{out}: there is a training; --resume goes on with it, or give another --out")
+        if not resume and (out / "manifest.json").exists():
+            raise UserError(f"{out}: there is a bundle, without its training; give another --out")
+        yield
+
+
+def check_same(file: Path, saved: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint of another question, or of another version."""
+    if saved["fairlead"] != __version__:
+        raise UserError(f"{file}: made by fairlead {saved['fairlead']}, this is {__version__}; give another --out")
+    for name, value in identity.items():
+        before = saved["identity"].get(name)
+        if before != value:
+            was = f"{before}, now {value}" if name != "scenarios" else "another"
+            raise UserError(
+                f"{file}: made with other settings ({name} was {was}); resume with the same, or give another --out"
+            )
