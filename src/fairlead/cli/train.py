@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import Progress
 
-from fairlead.cli.train_settings import check_options, list_settings, need_libraries, numbers, progress_bar, tuned
+from fairlead.cli.train_settings import BarTeller, check_options, need_libraries, progress_bar
 from fairlead.domain.errors import UserError
+from fairlead.learn.settings import list_settings, numbers, tuned
 from fairlead.scenarios.loader import load
 
 if TYPE_CHECKING:
@@ -144,27 +145,14 @@ def _command(args: argparse.Namespace) -> str:
     return shlex.join([*words, "--steps", str(args.steps), "--seed", str(args.seed), "--out", args.out])
 
 
-class _Teller:
-    """Moves the bar; where there is no terminal, a line for each validation."""
-
+class _Teller(BarTeller):
     def __init__(self, bar: Progress, learner: Learner) -> None:
-        self._bar, self._learner = bar, learner
-        self._task = bar.add_task("starting", total=None, speed="", gap="")
-
-    def doing(self, what: str) -> None:
-        self._bar.update(self._task, description=what)
-
-    def step(self, done: int, total: int) -> None:
-        speed = self._bar.tasks[0].speed
-        words = f"{done:,} of {total:,} steps{f', {speed:,.0f} a second' if speed else ''}"
-        self._bar.update(self._task, completed=done, total=total, speed=words)
+        super().__init__(bar, "steps")
+        self._learner = learner
 
     def validated(self, point: Point, best: bool) -> None:
         gap = f"{self._learner.gap_words(point.verdict.gap)} to the best rules"
-        self._bar.update(self._task, gap=gap)
-        if self._bar.disable:
-            line = f"step {point.step:,} after {point.seconds:.0f} s: {gap}{' (best so far)' if best else ''}"
-            print(line, file=sys.stderr, flush=True)
+        self.say(gap, f"step {point.step:,} after {point.seconds:.0f} s: {gap}", best)
 
 
 def _close(args: argparse.Namespace, learner: Learner, answer: Answer) -> int:

@@ -1,38 +1,17 @@
-"""What all trainings of `fairlead train` have in common: their settings and options, libraries, the progress bar."""
+"""What all trainings of `fairlead train` have in common: their options, libraries, the progress bar."""
 
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib.util
-import inspect
-import math
-from dataclasses import asdict, fields, replace
-from itertools import pairwise
-from typing import Any, TypeVar
+import sys
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from fairlead.domain.errors import UserError, nearest
+from fairlead.domain.errors import UserError
 
 _MOST_STEPS = 10**10
-#: Settings that have options of their own; those that are shares; those that may be 0.
-_OPTIONS = (
-    "objective",
-    "energy_weight",
-    "degradation_weight",
-    "energy_weights",
-    "degradation_weights",
-    "target",
-    "mix",
-    "size",
-    "ablation",
-    "rates",
-)
-_SHARES = ("gamma", "gae_lambda", "epsilon_first", "epsilon_last", "exploration", "clip", "trace")
-_MAY_BE_NONE = ("clone",)
-S = TypeVar("S")
 
 
 def check_options(args: argparse.Namespace) -> None:
@@ -53,87 +32,6 @@ def need_libraries(*names: str) -> None:
         raise UserError(f"training needs {missing[0]}: pip install 'fairlead[train]' (from a checkout: '.[train]')")
 
 
-def numbers(option: str, text: str, separator: str = ",") -> list[float]:
-    """Numbers as an option has them."""
-    try:
-        found = [float(part) for part in text.split(separator)]
-    except ValueError:
-        found = []
-    if not found or not all(math.isfinite(n) and n >= 0 for n in found):
-        raise UserError(f"{option} {text}: expected numbers, such as {separator.join(('30', '60'))}")
-    return found
-
-
-def tuned(settings: S, changes: list[str]) -> S:
-    """The settings with what --hyper changes."""
-    for change in changes:
-        name, equals, text = change.partition("=")
-        known = {f.name: getattr(settings, f.name) for f in fields(settings)}  # type: ignore[arg-type]
-        if name in _OPTIONS and name in known:
-            option = name if name == "rates" else name.removesuffix("s").replace("_", "-")
-            raise UserError(f"--hyper {change}: this has an option of its own, --{option}")
-        if name not in known:
-            raise UserError(f"--hyper {change}: unknown setting{nearest(name, known)}; --hyper list shows them")
-        try:
-            value = _like(known[name], text) if equals else None
-        except ValueError:
-            value = None
-        if value is None:
-            raise UserError(f"--hyper {change}: expected {name}=VALUE, such as {name}={_as_text(known[name])}")
-        _check_setting(name, value)
-        settings = replace(settings, **{name: value})  # type: ignore[type-var]
-    return settings
-
-
-def _check_setting(name: str, value: Any) -> None:
-    """Refuse numbers that nothing can be trained with."""
-    for number in value if isinstance(value, tuple) else (value,):
-        if isinstance(number, bool):
-            continue
-        if isinstance(number, int) and number < 1 and not (number == 0 and name in _MAY_BE_NONE):
-            raise UserError(f"--hyper {name}={number}: expected a whole number from 1 on")
-        if isinstance(number, float) and not (math.isfinite(number) and number >= 0):
-            raise UserError(f"--hyper {name}={number:g}: expected a number from 0 on")
-        if name in _SHARES and number > 1:
-            raise UserError(f"--hyper {name}={number:g}: expected a share, from 0 to 1")
-
-
-def _like(default: Any, text: str) -> Any:
-    """The text as a value of the default's type."""
-    if isinstance(default, bool):
-        return {"true": True, "false": False}[text] if text in ("true", "false") else None
-    if isinstance(default, tuple):
-        return tuple(type(default[0])(part) for part in text.split(","))
-    return type(default)(text)
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def list_settings(settings: Any) -> int:
-    """Print the settings that --hyper can change, and what each means."""
-    words = _meanings(type(settings))
-    for name, value in asdict(settings).items():
-        if name not in _OPTIONS:
-            print(f"{f'{name}={_as_text(value)}':28}{words.get(name, '')}".rstrip())
-    return 0
-
-
-def _meanings(settings: type) -> dict[str, str]:
-    """What the docstrings below the fields say."""
-    (body,) = ast.parse(inspect.getsource(settings)).body
-    assert isinstance(body, ast.ClassDef)
-    return {
-        field.target.id: " ".join(str(words.value.value).split())
-        for field, words in pairwise(body.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(words, ast.Expr) and isinstance(words.value, ast.Constant)
-    }
-
-
 def progress_bar() -> Progress:
     """The bar of a training; without a terminal there is none."""
     return Progress(
@@ -147,3 +45,27 @@ def progress_bar() -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+class BarTeller:
+    """Moves the bar; `unit` is what is counted."""
+
+    def __init__(self, bar: Progress, unit: str) -> None:
+        self.bar, self._unit = bar, unit
+        self.task = bar.add_task("starting", total=None, speed="", gap="")
+
+    def doing(self, what: str) -> None:
+        """What is under way."""
+        self.bar.update(self.task, description=what)
+
+    def step(self, done: int, total: int) -> None:
+        """So much is done."""
+        speed = self.bar.tasks[0].speed
+        words = f"{done:,} of {total:,} {self._unit}{f', {speed:,.0f} a second' if speed else ''}"
+        self.bar.update(self.task, completed=done, total=total, speed=words)
+
+    def say(self, gap: str, line: str, best: bool) -> None:
+        """There is a new validation: beside the bar, or where there is no terminal a line."""
+        self.bar.update(self.task, gap=gap)
+        if self.bar.disable:
+            print(f"{line}{' (best so far)' if best else ''}", file=sys.stderr, flush=True)

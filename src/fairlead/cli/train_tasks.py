@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import Progress
 
-from fairlead.cli.train_settings import check_options, list_settings, need_libraries, numbers, progress_bar, tuned
+from fairlead.cli.train_settings import BarTeller, check_options, need_libraries, progress_bar
 from fairlead.domain.errors import UserError
+from fairlead.learn.settings import list_settings, numbers, tuned
 from fairlead.measure.files import check_writable
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.files import save_task_world, task_world
@@ -78,21 +79,13 @@ def _command(args: argparse.Namespace) -> str:
     return shlex.join([*words, "--steps", str(args.steps), "--seed", str(args.seed), "--out", args.out])
 
 
-class _Teller:
-    """Moves the bar and writes TensorBoard's logs; where there is no terminal, a line for each validation."""
+class _Teller(BarTeller):
+    """Moves the bar and writes TensorBoard's logs."""
 
     def __init__(self, bar: Progress, logs: Any) -> None:
-        self._bar, self._make_logs = bar, logs
+        super().__init__(bar, "decisions")
+        self._make_logs = logs
         self._logs: Any = None
-        self._task = bar.add_task("starting", total=None, speed="", gap="")
-
-    def doing(self, what: str) -> None:
-        self._bar.update(self._task, description=what)
-
-    def step(self, done: int, total: int) -> None:
-        speed = self._bar.tasks[0].speed
-        words = f"{done:,} of {total:,} decisions{f', {speed:,.0f} a second' if speed else ''}"
-        self._bar.update(self._task, completed=done, total=total, speed=words)
 
     def figures(self, step: int, figures: dict[str, float]) -> None:
         self._logs = self._logs or self._make_logs()
@@ -102,9 +95,7 @@ class _Teller:
     def validated(self, point: Point, best: bool) -> None:
         from fairlead.learn.tapfinger import words
 
-        self._bar.update(self._task, gap=f"{point.gap:+.3f} ±{point.ci95:.3f} steps to the tuned rule")
-        if self._bar.disable:
-            print(words(point) + (" (best so far)" if best else ""), file=sys.stderr, flush=True)
+        self.say(f"{point.gap:+.3f} ±{point.ci95:.3f} steps to the tuned rule", words(point), best)
 
     def close(self) -> None:
         if self._logs is not None:

@@ -72,7 +72,8 @@ def _here(name: str) -> str:
     if kind == "policy":
         return _policy(which)
     if kind == "task-policy":
-        return find_task_policy(which).hash
+        policy = find_task_policy(which)
+        return f"{policy.hash} {policy.placer.arithmetic}" if isinstance(policy, LearnedTaskPolicy) else policy.hash
     return _hash([Path(which)]) if kind == "trace" else _fixed(kind)
 
 

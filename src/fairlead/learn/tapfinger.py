@@ -33,12 +33,14 @@ import numpy as np
 import torch
 
 from fairlead import __version__
-from fairlead.domain.errors import UserError, nearest, one_line
+from fairlead.domain.errors import UserError, one_line
 from fairlead.experiments.workers import noted_interrupts
 from fairlead.learn.folder import alone, check_same
+from fairlead.learn.settings import numbers, tuned
 from fairlead.learn.tapfinger_network import ABLATIONS, SIZES
 from fairlead.learn.tapfinger_ppo import Point, State, TapFingerSettings, Training
 from fairlead.measure.files import write_whole
+from fairlead.policies.conflicts import PRIORS
 from fairlead.sim.tasks.files import TaskWorld, load_task_world
 
 STEPS: Final = 8_000_000  # as the paper
@@ -82,10 +84,16 @@ class TapFingerQuestion:
             raise UserError(
                 f"group={settings.group}: expected at least 2, and worlds={settings.worlds} a multiple of it"
             )
+        if settings.prior not in PRIORS:
+            raise UserError(f"prior={settings.prior}: expected {' or '.join(PRIORS)}")
         if settings.validation_workloads < 2:
             raise UserError(f"validation_workloads={settings.validation_workloads}: expected a whole number from 2 on")
+        if self.device not in ("cpu", "cuda"):
+            raise UserError(f"--device {self.device}: expected cpu or cuda")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise UserError("--device cuda: torch finds no GPU here")
+        if self.steps < 1:
+            raise UserError(f"--steps {self.steps}: expected a whole number from 1 on")
 
     def identity(self) -> dict[str, Any]:
         """All that the result depends on; a checkpoint of another is refused."""
@@ -121,21 +129,24 @@ def train_tapfinger(question: TapFingerQuestion, tell: Tell, resume: bool, secon
 def _run(question: TapFingerQuestion, training: Training, tell: Tell, stop: threading.Event, end: float) -> None:
     """Learn, and validate now and then."""
     state, began = training.state, time.monotonic() - training.state.seconds
-    while training.cloning or state.step < question.steps or not state.points:
+    while not training.finished:
         if stop.is_set() or time.monotonic() > end:
             return
         if training.cloning:
             tell.doing(f"cloning the tuned rule ({state.cloned} of {training.settings.clone})")
             tell.figures(0, {"clone/loss": training.update()})
-        elif state.points:
+        elif not _due(question, state):
             tell.doing("training")
             tell.figures(state.step, {"train/entropy": training.update()})
             tell.step(min(state.step, question.steps), question.steps)
         state.seconds = time.monotonic() - began
         if not training.cloning and _due(question, state):
             tell.doing("validating")
-            point = training.validate()
-            tell.figures(state.step, {"validation/steps": point.steps, "validation/gap": point.gap})
+            point = training.validate(stop)
+            if point is None:
+                return
+            figures = {"validation/completion_steps": point.completion_steps, "validation/gap": point.gap}
+            tell.figures(state.step, figures)
             tell.validated(point, point is state.best_point)
             _save(question, training)
 
@@ -156,7 +167,7 @@ def _save(question: TapFingerQuestion, training: Training) -> None:
 
 def curve_of(state: State) -> str:
     """The validations as CSV."""
-    rows = [f"{p.step},{p.seconds:.1f},{p.steps:.5f},{p.gap:.5f},{p.ci95:.5f}\n" for p in state.points]
+    rows = [f"{p.step},{p.seconds:.1f},{p.completion_steps:.5f},{p.gap:.5f},{p.ci95:.5f}\n" for p in state.points]
     return "step,seconds,completion_steps,gap,ci95\n" + "".join(rows)
 
 
@@ -183,7 +194,7 @@ def _write_bundle(question: TapFingerQuestion, training: Training) -> None:
         "name": question.out.resolve().name,
         "summary": f"TapFinger agent ({question.settings.size}{lacks}): places tasks and gives them amounts",
         "tasks": world.tasks,
-        "fallback": "tuned-rule",
+        "prior": question.settings.prior,
         "seed": question.seed,
         "steps": best.step,
         "scenarios": [{"name": world.name, "overrides": list(world.overrides)}],
@@ -215,23 +226,7 @@ class _Print:
 def words(point: Point) -> str:
     """A validation in one line."""
     gap = f"{point.gap:+.3f} ±{point.ci95:.3f} to the tuned rule"
-    return f"{point.step:,} decisions after {point.seconds:.0f} s: {point.steps:.3f} steps, {gap}"
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """A setting as it was typed, as what it is; a list of numbers has commas."""
-    name, _, value = text.partition("=")
-    known = asdict(TapFingerSettings())
-    if name not in known:
-        raise UserError(f"--hyper {name}: unknown setting{nearest(name, known)}")
-    try:
-        if isinstance(known[name], bool):
-            return name, {"true": True, "false": False}[value]
-        if isinstance(known[name], tuple):
-            return name, tuple(float(part) for part in value.split(","))
-        return name, type(known[name])(value)
-    except (KeyError, ValueError):
-        raise UserError(f"--hyper {text}: expected something like {name}={known[name]}") from None
+    return f"{point.step:,} decisions after {point.seconds:.0f} s: {point.completion_steps:.3f} steps, {gap}"
 
 
 def main() -> int:
@@ -244,10 +239,15 @@ def main() -> int:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long; --resume goes on")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--size", default="small", help=" or ".join(SIZES))
+    parser.add_argument("--ablation", default="", help=", ".join(ABLATIONS))
+    parser.add_argument("--rates", help="arrivals a step to learn over, such as 2,3,4")
     parser.add_argument("--hyper", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
-    settings = TapFingerSettings(**dict(map(_setting, args.hyper)))
-    words = ["--world", str(args.world), "--steps", str(args.steps), "--seed", str(args.seed), "--device", args.device]
+    rates = tuple(numbers("--rates", args.rates)) if args.rates else ()
+    settings = tuned(TapFingerSettings(size=args.size, ablation=args.ablation, rates=rates), args.hyper)
+    options = {name: getattr(args, name) for name in ("world", "steps", "seed", "size", "ablation", "rates", "device")}
+    words = [word for name, value in options.items() if value for word in (f"--{name}", str(value))]
     words += [word for change in args.hyper for word in ("--hyper", change)]
     command = shlex.join(["python", "-m", "fairlead.learn.tapfinger", *words, "--out", str(args.out)])
     world = load_task_world(args.world)

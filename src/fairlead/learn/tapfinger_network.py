@@ -73,6 +73,14 @@ class Encoder(nn.Module):
         return x + self.narrow(torch.relu(self.wide(self.second(x))))
 
 
+def _jumbled(x: Inputs) -> torch.Tensor:
+    """A number from 0 to 1 for each cluster and slot, and one for nothing (B, N, P + 1), unlike at any two times."""
+    n, p = x.slots.shape[1:]
+    when = (x.pending.sum((1, 2)) + x.running.sum((1, 2)))[:, None, None]
+    where = torch.arange(n * (p + 1), device=x.fits.device, dtype=x.fits.dtype).view(1, n, p + 1)
+    return torch.frac(torch.sin(12.9898 * where + 78.233 * when).abs() * 437.585)
+
+
 class TapFinger(nn.Module):
     """The actor of all clusters, and the critic."""
 
@@ -118,10 +126,13 @@ class TapFinger(nn.Module):
     def choose(self, x: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The most likely slot of each cluster, amounts for it, and the slot's probability (B, N).
 
-        Of tasks that are alike the first is taken, whatever rounding makes of their scores.
+        Of tasks that are alike the first is taken, whatever rounding makes of their scores; without a pointer any.
         """
         tokens, scores = self._point(x, self._graph(x))
         later = torch.arange(scores.shape[-1], device=scores.device, dtype=scores.dtype)
+        if self.ablation == "no-pointer":
+            later = _jumbled(x) * later[-1]
+        later = torch.cat([later[..., :-1], torch.zeros_like(later[..., -1:])], -1)  # nothing is like no task
         slots = (scores - _ALIKE * later).argmax(-1)
         allocations = self.allocate(x, tokens, slots).argmax(-1)
         return slots, allocations, torch.softmax(scores, -1).gather(-1, slots[..., None])[..., 0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,9 @@ import torch
 
 from fairlead.learn.tapfinger_network import Inputs, Shape, TapFinger
 from fairlead.policies.tasks.observe import Observations
+from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.sim.tasks.batch import TaskBatch
+from fairlead.sim.tasks.files import TaskWorld
 from fairlead.sim.tasks.layout import TaskPlan
 
 NOTHING: Final = -1  # in place of a slot
@@ -145,14 +148,25 @@ def _drawn(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @torch.no_grad()
-def play_greedily(network: TapFinger, plan: TaskPlan, seeds: Sequence[int], device: torch.device) -> Any:
-    """The mean completion time of each workload under the most likely choices (W,)."""
-    rate = float(plan.rules["rate"][0])
-    batch = TaskBatch(plan, len(seeds), lambda b, episode: (seeds[b] + episode * 10_000_019, rate))
-    found = np.full(len(seeds), np.nan)
-    while np.isnan(found).any():
-        slots, allocations, score = network.choose(as_inputs(batch.observations, device))
-        batch.step(*(t.cpu().numpy() for t in (slots, allocations, score.double())))
+def play_greedily(
+    network: TapFinger, world: TaskWorld, workloads: Sequence[tuple[int, float]], prior: int, device: torch.device,
+    stop: Event,
+) -> Any:  # fmt: skip
+    """The mean completion time of each workload, of a seed and a rate, under the most likely choices (W,).
+
+    Where nothing runs and nobody wants anything, the tuned rule decides, as for a bundle. Stopped, NaN may be left.
+    """
+    rates = [rate for _, rate in workloads]
+    batch = TaskBatch(world.plan, len(rates), lambda b, episode: (workloads[b][0] + episode, rates[b]), prior)
+    found = np.full(len(workloads), np.nan)
+    while np.isnan(found).any() and not stop.is_set():
+        seen = batch.observations
+        slots, allocations, score = (part.cpu().numpy() for part in network.choose(as_inputs(seen, device)))
+        idle = (slots == batch.slots).all(-1) & (seen.runs_on.max((1, 2)) == 0)
+        if idle.any():
+            for mine, by_rule in zip((slots, allocations), batch.by_rule(tuned_rule.compiled, world.rule), strict=True):
+                mine[idle] = by_rule[idle]
+        batch.step(slots, allocations, score.astype(np.float64))
         first = batch.ended & np.isnan(found)
         found[first] = batch.finished[first]
     return found

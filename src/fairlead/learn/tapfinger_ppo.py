@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from threading import Event
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from torch import nn
 
 from fairlead.learn.tapfinger_network import Inputs, TapFinger
 from fairlead.learn.tapfinger_play import Roll, play, play_greedily, shape_of
+from fairlead.policies.conflicts import PRIORS
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.sim.tasks.batch import TaskBatch
 from fairlead.sim.tasks.files import TaskWorld
@@ -30,6 +32,7 @@ from fairlead.sim.tasks.worlds import new_worlds
 TRAINING_SEED: Final = 2**33  # of workloads; comparisons use seeds below 2^31
 VALIDATION_SEED: Final = 2**32
 _FOLLOW: Final = 0.1  # how fast running means follow, a roll-out
+_NEVER: Final = -1e6  # log probability of what is masked, or less
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class TapFingerSettings:
     """Of the critic's loss."""
     longest_gradient: float = 0.5
     """What is longer is cut."""
+    prior: str = "copies"
+    """Whose claim to a task weighs more: copies (the paper's) or softmax (its authors' program's)."""
     clone: int = 12
     """Roll-outs in which it clones the tuned rule first; 0: none."""
     validations: int = 20
@@ -80,7 +85,7 @@ class Point:
 
     step: int
     seconds: float
-    steps: float
+    completion_steps: float
     gap: float
     ci95: float
 
@@ -102,7 +107,7 @@ class State:
     @property
     def best_point(self) -> Point:
         """The best validation so far."""
-        return min(self.points, key=lambda point: point.steps)
+        return min(self.points, key=lambda point: point.completion_steps)
 
 
 class Training:
@@ -114,6 +119,7 @@ class Training:
         self.device, self.state = torch.device(device), State()
         self.network = TapFinger(shape_of(world.plan), settings.size, settings.ablation).to(self.device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), settings.learning_rate, eps=1e-5)
+        self._rates = settings.rates or (float(world.plan.rules["rate"][0]),)
         self.batch = self._worlds()
         self._roll = Roll(self.batch, settings.rollout, self.device)
         self._rule_steps: Any = None
@@ -123,21 +129,27 @@ class Training:
         """Whether it still clones the rule."""
         return self.state.cloned < self.settings.clone
 
+    @property
+    def finished(self) -> bool:
+        """Whether all is learnt and validated."""
+        points = self.state.points
+        return self.state.step >= self.steps and bool(points) and points[-1].step == self.state.step
+
     def _worlds(self) -> TaskBatch:
         """To clone in, all worlds are unlike; to learn in, groups of them have the same workload."""
         group = 1 if self.cloning else self.settings.group
-        return TaskBatch(self.world.plan, self.settings.worlds, partial(self._workload, group))
+        prior = PRIORS[self.settings.prior]
+        return TaskBatch(self.world.plan, self.settings.worlds, partial(self._workload, group), prior)
 
     def _workload(self, group: int, b: int, episode: int) -> tuple[int, float]:
-        rates = self.settings.rates or (float(self.world.plan.rules["rate"][0]),)
         number = (self.seed * 1_000_003 + episode) * self.settings.worlds + b // group
-        return TRAINING_SEED + number, rates[number % len(rates)]
+        return TRAINING_SEED + number, self._rates[number % len(self._rates)]
 
     # ---- what a checkpoint keeps
 
     def saved(self) -> dict[str, Any]:
         """All that training goes on from."""
-        if self.state.step >= self.steps:
+        if self.finished:
             return {"state": asdict(self.state)}  # there is nothing to go on with
         random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if self.device.type == "cuda" else [])]
         whole = self.batch.saved().items()
@@ -148,7 +160,7 @@ class Training:
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on from what was saved."""
         self.state = State(**saved["state"] | {"points": [Point(**point) for point in saved["state"]["points"]]})
-        if self.state.step >= self.steps:
+        if self.finished:
             return
         self.network.load_state_dict(saved["network"])
         self.optimiser.load_state_dict(saved["optimiser"])
@@ -201,7 +213,8 @@ class Training:
     def _clone_loss(self, x: Inputs, part: dict[str, torch.Tensor], left: float) -> tuple[torch.Tensor, torch.Tensor]:
         slot, amounts, value = _judge(self.network, x, part)
         started = (part["chosen"] < x.slots.shape[2]).to(slot[0].dtype)
-        wrong = -self._of_free(x, slot[0] + started * amounts[0])
+        can = slot[0] > _NEVER  # an ablated network can't always do as the rule does
+        wrong = -self._of_free(x, torch.where(can, slot[0] + started * amounts[0], 0.0))
         return wrong + self.settings.value_weight * self._value_loss(value, part), wrong.detach()
 
     def _ppo_loss(self, x: Inputs, part: dict[str, torch.Tensor], left: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -272,21 +285,31 @@ class Training:
 
     # ---- how good it is
 
-    def validate(self) -> Point:
-        """The best choice of every agent, on workloads that it never learns from, beside the tuned rule."""
+    def validate(self, stop: Event) -> Point | None:
+        """The best choice of every agent, on workloads that it never learns from, beside the tuned rule; None: stopped.
+
+        With several rates, each has its share of the workloads.
+        """
         n = self.settings.validation_workloads
+        workloads = [(VALIDATION_SEED + i, self._rates[i % len(self._rates)]) for i in range(n)]
         if self._rule_steps is None:
-            worlds = new_worlds(self.world.plan, np.arange(VALIDATION_SEED, VALIDATION_SEED + n))
-            run_tasks(self.world.plan, worlds, tuned_rule, self.world.rule)
-            self._rule_steps = worlds.world["alive_steps"] / worlds.task.shape[1]
-        found = play_greedily(self.network, self.world.plan, range(VALIDATION_SEED, VALIDATION_SEED + n), self.device)
+            self._rule_steps = np.array([self._by_rule(*workload) for workload in workloads])
+        prior = PRIORS[self.settings.prior]
+        found = play_greedily(self.network, self.world, workloads, prior, self.device, stop)
+        if np.isnan(found).any():
+            return None
         gap = found - self._rule_steps
         ci95 = _t95(n - 1) * float(gap.std(ddof=1)) / n**0.5
         point = Point(self.state.step, self.state.seconds, float(found.mean()), float(gap.mean()), ci95)
-        if all(point.steps < other.steps for other in self.state.points):
+        if all(point.completion_steps < other.completion_steps for other in self.state.points):
             self.state.best = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
         self.state.points.append(point)
         return point
+
+    def _by_rule(self, seed: int, rate: float) -> float:
+        worlds = new_worlds(self.world.plan, [seed], rate)
+        run_tasks(self.world.plan, worlds, tuned_rule, self.world.rule)
+        return float(worlds.world["alive_steps"][0] / worlds.task.shape[1])
 
 
 def _t95(freedom: int) -> float:

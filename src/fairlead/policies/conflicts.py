@@ -16,6 +16,7 @@ from fairlead.policies.jit import inlined
 
 COPIES: Final = 0
 SOFTMAX: Final = 1
+PRIORS: Final = {"copies": COPIES, "softmax": SOFTMAX}  #: By name, the paper's and that of its authors' program.
 
 _NOBODY: Final = -1
 _MORE: Final = 1.0 + 1e-5  # how much more counts as more

@@ -1,9 +1,11 @@
 """Runs TapFinger's bundles: a folder with `model.onnx`, `manifest.json` and the curve of its training, without torch.
 
 One call decides for all clusters together: observe, ask the model for each cluster's slot and amounts, give a task that
-several want to one of them (fairlead.policies.conflicts). When the model fails, or would start nothing while tasks wait
-and nothing runs, the scenario's tuned rule decides and a counter goes up. A folder that is no bundle, or one for other
-tasks, is a UserError: whoever compares policies wants to know. Found by name through `fairlead.sim.tasks.catalog`.
+several want to one of them (fairlead.policies.conflicts). Who lost chooses again: in multi-task mode when the policy is
+asked again, in single-task mode at once, beside what was started. When the model fails, or would start nothing while
+tasks wait and nothing runs, the scenario's tuned rule decides and a counter goes up. A folder that is no bundle, or one
+for other tasks, is a UserError: whoever compares policies wants to know. Found by name through
+`fairlead.sim.tasks.catalog`.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from numba import types
 
 from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.outcomes import Fallback
-from fairlead.domain.task_records import START, UNSEEN, Placements, Snapshot
+from fairlead.domain.task_records import RUNNING, START, UNSEEN, Placements, Snapshot
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.bundle import FORMAT, Fault, folder_hash, open_session, read_manifest
-from fairlead.policies.conflicts import COPIES, prior_of, resolve
+from fairlead.policies.conflicts import PRIORS, prior_of, resolve
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.tasks.interface import TaskPolicy
-from fairlead.policies.tasks.observe import VERSION, Observations, amounts_of, observe
+from fairlead.policies.tasks.observe import VERSION, Observations, amounts_of, new_observations, observe
 from fairlead.policies.tasks.signature import observations_type, placements_type, snapshot_type
 from fairlead.policies.tasks.tuned_rule import parameters as rule_parameters
 from fairlead.policies.tasks.tuned_rule import tuned_rule
@@ -58,6 +60,14 @@ class LearnedTaskPolicy(TaskPolicy):
         """Identifies manifest and model."""
         return folder_hash(self.placer.folder)
 
+    def opened(self) -> LearnedTaskPolicy:
+        """Itself, with its model; a UserError says what is wrong with that."""
+        try:
+            _ = self.placer.session
+        except UserError as error:
+            raise UserError(f"policy {self.name!r}: {error}") from None
+        return self
+
     def parameters(self, scenario: TaskScenario, steps: Any) -> Any:
         """Those of the tuned rule, which decides where the model can't."""
         here = signature_of(scenario)
@@ -73,8 +83,26 @@ class Placer:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.document = folder, _manifest(folder)
-        self._session = _session(folder, self.document["sha256"])
         self.decisions, self.fallbacks = 0, Counter[Fallback]()
+        self._prior = PRIORS[self.document["prior"]]
+
+    @cached_property
+    def session(self) -> Any:
+        """The model, opened when it is first asked for."""
+        return _session(self.folder, self.document["sha256"])
+
+    @cached_property
+    def arithmetic(self) -> str:
+        """What the model makes of some inputs here: the last digits, and so choices, differ between processors."""
+        resources, types = (len(self.document["tasks"][part]) for part in ("resources", "types"))
+        digest = hashlib.sha256()
+        for k in range(16):
+            seen = new_observations(1, 3, 4, 5, resources, types)
+            for array in (seen.cluster, seen.pending, seen.running):
+                array[:] = np.linspace(0.0, 1.0 + k, array.size).reshape(array.shape)
+            seen.slots[:], seen.fits[:], seen.seen[:], seen.runs_on[:], seen.free[:] = range(4), 1.0, 1.0, 1.0, 1.0
+            digest.update(self.session.run(OUTPUTS, seen._asdict())[2].tobytes())
+        return digest.hexdigest()[:12]
 
     def account(self) -> dict[str, Any]:
         """How many decisions it was asked for, and how often the rule made them, by reason."""
@@ -86,24 +114,37 @@ class Placer:
         if not (snapshot.excluded == 0).any():
             return 0  # there is nothing to decide
         self.decisions += 1
-        count = self._ask(snapshot, out)
+        count = self._agree(snapshot, out)
         if count > 0 or (count == 0 and len(snapshot.running)):
             return count
         self.fallbacks[Fallback.OUTPUT if count < 0 else Fallback.IDLE] += 1
         return int(tuned_rule.compiled(snapshot, parameters, u, out))
 
-    def _ask(self, snapshot: Snapshot, out: Placements) -> int:
-        """How many placements the model has made; below 0 when it failed."""
+    def _agree(self, snapshot: Snapshot, out: Placements) -> int:
+        """How many placements the clusters have agreed on; below 0 when the model failed."""
+        went, placed = np.zeros(len(snapshot.free), np.bool_), 0
+        while True:
+            before, placed = placed, self._ask(snapshot, went, out, placed)
+            if not snapshot.single or placed <= before or went.all():
+                return placed if before == 0 else max(before, placed)
+            snapshot = _with_started(snapshot, out, slice(before, placed))
+            if not (snapshot.excluded[:, ~went] == 0).any():
+                return placed
+
+    def _ask(self, snapshot: Snapshot, went: Any, out: Placements, placed: int) -> int:
+        """How many placements there are with those that the model makes now; below 0 when it failed."""
         look, settle = _compiled()
         seen, clusters = _room(snapshot), len(snapshot.free)
         look(snapshot, seen)
+        seen.fits[0, went] = 0.0
         try:
-            answer = self._session.run(OUTPUTS, seen._asdict())
+            answer = self.session.run(OUTPUTS, seen._asdict())
             slot, allocation, score = (part[0] for part in answer)
         except Exception:  # ONNX Runtime: out of memory, say
             return -1
         claims = np.empty(clusters, np.int64), np.zeros(clusters), np.zeros(snapshot.free.shape, np.int32)
-        return int(settle(snapshot, seen, slot, allocation, score.astype(np.float64), *claims, out))
+        given = slot, allocation, score.astype(np.float64)
+        return int(settle(snapshot, seen, *given, *claims, self._prior, went, out, placed))
 
 
 def learned_task_policies() -> dict[str, LearnedTaskPolicy]:
@@ -136,6 +177,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
         if document["features"] != VERSION:
             raise UserError(f"trained on {document['features']!r}, this version shows {VERSION!r}")
         _ = document["sha256"], document["summary"], document["tasks"]["resources"], document["tasks"]["types"]
+        if document["prior"] not in PRIORS:
+            raise UserError(f"its prior is {document['prior']!r}, expected {' or '.join(PRIORS)}")
     except (KeyError, TypeError) as error:
         raise UserError(f"manifest.json: {one_line(error)}") from None
     return document
@@ -173,21 +216,44 @@ def _room(snapshot: Snapshot) -> Observations:
     )
 
 
+def _with_started(snapshot: Snapshot, out: Placements, new: slice) -> Snapshot:
+    """The snapshot after some placements, which all start tasks."""
+    lines, amounts = out.rows[new], out.amounts[new]
+    rows = [int(np.flatnonzero(snapshot.pending["task"] == task)[0]) for task in lines["task"]]
+    runs = np.zeros(len(rows), RUNNING)
+    for name in ("task", "type", "started", "executed", "restarts", "service", "left"):
+        runs[name] = snapshot.pending[name][rows]
+    runs["cluster"], runs["alive"] = lines["cluster"], snapshot.pending["waited"][rows]
+    free = snapshot.free.copy()
+    free[lines["cluster"]] -= amounts
+    return snapshot._replace(
+        free=free,
+        pending=np.delete(snapshot.pending, rows),
+        excluded=np.delete(snapshot.excluded, rows, 0),
+        running=np.concatenate([snapshot.running, runs]),
+        amounts=np.concatenate([snapshot.amounts, amounts]),
+    )
+
+
 def _look(snapshot: Snapshot, out: Observations) -> None:
     observe(snapshot, out, 0)
 
 
 def _settle(
     snapshot: Snapshot, seen: Observations, slot: Any, allocation: Any, score: Any,
-    wanted: Any, prior: Any, amounts: Any, out: Placements,
+    wanted: Any, prior: Any, amounts: Any, which: int, went: Any, out: Placements, placed: int,
 ) -> int:  # fmt: skip
-    """Write down who starts what; how many do. -1: the answer makes no sense. The claims of clusters are filled in."""
+    """Write down who starts what, after what is placed; how many do. -1: the answer makes no sense.
+
+    The claims of clusters are filled in, and who has had its go: who wants nothing, or starts something.
+    """
     clusters, slots = seen.slots.shape[1:]
     for n in range(clusters):
         wanted[n] = -1
         if not np.isfinite(score[n]):
             return -1
         if slot[n] < 0 or slot[n] >= slots or seen.fits[0, n, slot[n]] == 0:
+            went[n] = True
             continue
         row = seen.slots[0, n, slot[n]]
         kind = snapshot.pending[row].type
@@ -197,11 +263,11 @@ def _settle(
             possible &= snapshot.minimum[kind, k] <= amounts[n, k] <= snapshot.free[n, k]
         if not possible:
             return -1
-        wanted[n], prior[n] = row, prior_of(snapshot.free, n, snapshot.minimum, kind, COPIES)
+        wanted[n], prior[n] = row, prior_of(snapshot.free, n, snapshot.minimum, kind, which)
     resolve(wanted, score, prior)
-    placed = 0
     for n in range(clusters):
         if wanted[n] >= 0:
+            went[n] = True
             line = out.rows[placed]
             line.task, line.cluster, line.what = snapshot.pending[wanted[n]].task, n, START
             for k in range(amounts.shape[1]):
@@ -215,4 +281,6 @@ def _compiled() -> tuple[Any, Any]:
     whole, real = types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C")
     claims = whole, real, types.Array(types.int32, 2, "C")
     shown = snapshot_type(), observations_type()
-    return typed_kernel(_look, *shown), typed_kernel(_settle, *shown, whole, whole, real, *claims, placements_type())
+    flags = types.Array(types.boolean, 1, "C")
+    answer = whole, whole, real, *claims, types.int64, flags, placements_type(), types.int64
+    return typed_kernel(_look, *shown), typed_kernel(_settle, *shown, *answer)

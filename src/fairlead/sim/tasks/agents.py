@@ -1,8 +1,7 @@
 """The world of tasks as its agents step it: each cluster wants a task with some amounts, or nothing.
 
 Where several want the same task, one gets it. In multi-task mode time goes on when nobody has started anything, in
-single-task mode with every step. What is not possible counts as wanting nothing. Called by the gym, by training and by
-the benchmarks.
+single-task mode with every step. What is not possible counts as wanting nothing. Called by `batch` and the benchmarks.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ def new_wishes(worlds: TaskWorlds) -> Wishes:
 
 
 @inlined
-def step(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int) -> bool:
-    """Carry out the wishes of world `b`; whether time went on."""
+def agree(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int) -> int:
+    """Start what the clusters of world `b` want, each task on one of them; how many were started."""
     world, started = worlds.world[b], 0
     for n in range(wishes.task.shape[1]):
         i = wishes.task[b, n]
@@ -54,7 +53,13 @@ def step(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int)
                 started += 1
             else:
                 wishes.task[b, n] = NOTHING
-    if started == 0 or plan.rules[0].single:
+    return started
+
+
+@inlined
+def step(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int) -> bool:
+    """Carry out the wishes of world `b`; whether time went on."""
+    if agree(plan, worlds, b, wishes, prior) == 0 or plan.rules[0].single:
         advance(plan, worlds, b)
         return True
     return False

@@ -5,7 +5,8 @@
     batch.observations, batch.rewards, batch.passed, batch.ended, batch.won
 
 A slot is one of a cluster's pending tasks, or the number of slots for nothing; an allocation is the number of amounts
-of the elastic resources. Steps in which no agent could do anything are skipped. The reward is minus the tasks alive,
+of the elastic resources. In single-task mode every cluster has one go before time goes on, and who lost its task to
+another chooses again. Steps in which no agent could do anything are skipped. The reward is minus the tasks alive,
 summed over the steps of time that went by: its sum over an episode is minus the sum of completion times. `passed` are
 those of these steps before the last task arrived. A world whose episode has ended begins the next at once, unless told
 otherwise (`again`).
@@ -26,7 +27,7 @@ from fairlead.policies.conflicts import COPIES
 from fairlead.policies.jit import inlined, typed_kernel
 from fairlead.policies.tasks.observe import Observations, amounts_of, new_observations, observe
 from fairlead.policies.tasks.signature import decide_signature, observations_type, placements_type
-from fairlead.sim.tasks.agents import NOTHING, Wishes, new_wishes, step
+from fairlead.sim.tasks.agents import NOTHING, Wishes, agree, new_wishes
 from fairlead.sim.tasks.engine import advance, begin, over
 from fairlead.sim.tasks.host import new_placements
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
@@ -53,7 +54,7 @@ class TaskBatch:
         )
         self.rewards, self.ended = np.zeros(size), np.ones(size, np.bool_)
         self.passed = np.zeros(size)  # steps of time that went by while tasks were to come
-        self.won = np.zeros((size, clusters), np.bool_)  # the cluster started what it wanted
+        self.won, self._went = np.zeros((2, size, clusters), np.bool_)  # started what it wanted; had its go (single)
         self.finished = np.full(size, np.nan)  # mean completion time of the last episode that has ended
         self.episodes = np.zeros(size, np.int64)  # drawn so far, of each world
         self._next = np.zeros(size, np.int64), np.zeros(size)  # seed and rate of the episode that begins next
@@ -66,7 +67,8 @@ class TaskBatch:
 
     def begin(self) -> None:
         """Begin the next episode of every world."""
-        self._each(_compiled_begin(), *self._next, self.observations)
+        self._went[:] = False
+        self._each(_compiled_begin(), *self._next, self.observations, self._went)
         self.ended[:] = True
         self._prepare()
         self.ended[:] = False
@@ -75,13 +77,13 @@ class TaskBatch:
         """Carry out what the agents want, begin anew what has ended, and observe."""
         told = self.rewards, self.passed, self.ended, self.won, self.finished
         wanted = slots, allocations, scores, self._wishes, self._prior, self._again
-        self._each(_compiled_step(), *self._next, self.observations, *wanted, *told)
+        self._each(_compiled_step(), *self._next, self.observations, self._went, *wanted, *told)
         if self._again:
             self._prepare()
 
     def copy_from(self, sources: Any) -> None:
         """Put each world to where the one of this number is (B,), which goes on with the same workload."""
-        kept = self.episodes, *self._next
+        kept = self.episodes, *self._next, self._went
         for array in (*self.worlds, *self.observations, *kept):
             array[...] = array[sources]
 
@@ -89,7 +91,7 @@ class TaskBatch:
         """Where all worlds are, as bytes."""
         arrays = {f"worlds.{name}": array for name, array in self.worlds._asdict().items()}
         arrays |= {f"observations.{name}": array for name, array in self.observations._asdict().items()}
-        arrays |= {"episodes": self.episodes, "seeds": self._next[0], "rates": self._next[1]}
+        arrays |= {"episodes": self.episodes, "seeds": self._next[0], "rates": self._next[1], "went": self._went}
         return {name: array.tobytes() for name, array in arrays.items()}
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -97,8 +99,9 @@ class TaskBatch:
         for group, arrays in (("worlds", self.worlds), ("observations", self.observations)):
             for name, array in arrays._asdict().items():
                 array[...] = np.frombuffer(saved[f"{group}.{name}"], array.dtype).reshape(array.shape)
-        for name, array in (("episodes", self.episodes), ("seeds", self._next[0]), ("rates", self._next[1])):
-            array[...] = np.frombuffer(saved[name], array.dtype)
+        kept = ("episodes", self.episodes), ("seeds", self._next[0]), ("rates", self._next[1]), ("went", self._went)
+        for name, array in kept:
+            array[...] = np.frombuffer(saved[name], array.dtype).reshape(array.shape)
         self.ended[:] = False
 
     def by_rule(self, rule: Any, parameters: Any) -> tuple[Any, Any]:
@@ -126,26 +129,26 @@ class TaskBatch:
 
 
 def _begin(
-    plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, seeds: Any, rates: Any, out: Observations
-) -> None:
+    plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, seeds: Any, rates: Any, out: Observations,
+    went: Any,
+) -> None:  # fmt: skip
     for b in range(first, last):
         begin(plan, worlds, b, seeds[b], rates[b])
-        _to_next_choice(plan, worlds, b, room, out)
+        _to_next_choice(plan, worlds, b, room, out, went)
 
 
 def _step(
     plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, seeds: Any, rates: Any, out: Observations,
-    slots: Any, allocations: Any, scores: Any, wishes: Wishes, prior: int, again: bool,
+    went: Any, slots: Any, allocations: Any, scores: Any, wishes: Wishes, prior: int, again: bool,
     rewards: Any, passed: Any, ended: Any, won: Any, finished: Any,
 ) -> None:  # fmt: skip
     for b in range(first, last):
         before, now = worlds.world[b].alive_steps, worlds.world[b].now
         arrived = worlds.task[b, worlds.world[b].tasks - 1].arrival  # the last of them
         _wish(plan, worlds, b, out, slots, allocations, scores, wishes)
-        step(plan, worlds, b, wishes, prior)
-        for n in range(won.shape[1]):
-            won[b, n] = wishes.task[b, n] != NOTHING
-        _to_next_choice(plan, worlds, b, room, out)
+        if _go(plan, worlds, b, wishes, prior, went, won):
+            _pass(plan, worlds, b, went)
+        _to_next_choice(plan, worlds, b, room, out, went)
         rewards[b] = before - worlds.world[b].alive_steps
         passed[b] = max(0, min(arrived, worlds.world[b].now) - now)
         ended[b] = over(plan, worlds, b)
@@ -153,7 +156,27 @@ def _step(
             finished[b] = worlds.world[b].alive_steps / worlds.world[b].tasks
         if ended[b] and again:
             begin(plan, worlds, b, seeds[b], rates[b])
-            _to_next_choice(plan, worlds, b, room, out)
+            _to_next_choice(plan, worlds, b, room, out, went)
+
+
+@inlined
+def _go(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int, went: Any, won: Any) -> bool:
+    """Carry out the wishes of world `b`; whether time goes on."""
+    for n in range(won.shape[1]):
+        went[b, n] |= wishes.task[b, n] == NOTHING
+    started, all_went = agree(plan, worlds, b, wishes, prior), True
+    for n in range(won.shape[1]):
+        won[b, n] = wishes.task[b, n] != NOTHING
+        went[b, n] = (went[b, n] or won[b, n]) and plan.rules[0].single
+        all_went &= went[b, n]
+    return started == 0 or all_went
+
+
+@inlined
+def _pass(plan: TaskPlan, worlds: TaskWorlds, b: int, went: Any) -> None:
+    """Let time go by."""
+    went[b, :] = False
+    advance(plan, worlds, b)
 
 
 @inlined
@@ -185,19 +208,22 @@ def _shown(worlds: TaskWorlds, b: int, row: int) -> int:
 
 
 @inlined
-def _to_next_choice(plan: TaskPlan, worlds: TaskWorlds, b: int, room: Room, out: Observations) -> None:
+def _to_next_choice(plan: TaskPlan, worlds: TaskWorlds, b: int, room: Room, out: Observations, went: Any) -> None:
     """Let time go by while no agent can do anything, and observe."""
     while not over(plan, worlds, b):
         fill(plan, worlds, b, room, 0)
         possible = False
         for p in range(worlds.world[b].shown):
             for n in range(room.excluded.shape[1]):
-                possible |= room.excluded[p, n] == 0
+                possible |= room.excluded[p, n] == 0 and not went[b, n]
         if possible:
             break
-        advance(plan, worlds, b)
+        _pass(plan, worlds, b, went)
     fill(plan, worlds, b, room, 0)
     observe(view_inside(plan, worlds, b, room), out, b)
+    for n in range(went.shape[1]):
+        if went[b, n]:
+            out.fits[b, n, :] = 0.0
 
 
 def _by_rule(
@@ -230,14 +256,14 @@ _WHOLES, _REALS, _MANY_FLAGS = (types.Array(kind, 2, "C") for kind in (types.int
 
 @cache
 def _compiled_begin() -> Any:
-    return typed_kernel(_begin, *_world_types(), _WHOLE, _REAL, observations_type())
+    return typed_kernel(_begin, *_world_types(), _WHOLE, _REAL, observations_type(), _MANY_FLAGS)
 
 
 @cache
 def _compiled_step() -> Any:
     wanted = _WHOLES, _WHOLES, _REALS, wishes_type(), types.int64, types.boolean
     told = _REAL, _REAL, _FLAGS, _MANY_FLAGS, _REAL
-    return typed_kernel(_step, *_world_types(), _WHOLE, _REAL, observations_type(), *wanted, *told)
+    return typed_kernel(_step, *_world_types(), _WHOLE, _REAL, observations_type(), _MANY_FLAGS, *wanted, *told)
 
 
 @cache

@@ -21,9 +21,8 @@ def find_task_policy(name: str, also: Iterable[str] = ()) -> TaskPolicy:
     """The task policy of that name, or the bundle at that path; else a UserError with the nearest and `also`."""
     if name in task_policies():
         return task_policies()[name]
-    learned = learned_task_policies()
-    if name in learned:
-        return learned[name]
+    if name in (learned := learned_task_policies()):
+        return learned[name].opened()
     if is_path(name):
-        return from_folder(name, Path(name))
+        return from_folder(name, Path(name)).opened()
     raise UserError(f"unknown task policy {name!r}{nearest(name, [*task_policies(), *learned, *also])}")
