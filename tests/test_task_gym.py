@@ -113,6 +113,32 @@ def test_in_single_task_mode_every_cluster_has_a_turn_before_time_goes_on() -> N
     assert info["completion_steps"] == world.worlds.world[0]["alive_steps"] / 12
 
 
+def test_in_single_task_mode_who_lost_a_task_chooses_again_before_time_goes_on() -> None:
+    env = TasksParallelEnv("tapfinger-3", [*SMALL, "mode=single"])
+    names, batch, met = env.possible_agents, env._game.batch, 0
+    for seed in range(200):
+        seen, _ = env.reset(seed=seed)
+        views, rows = batch.observations, batch.observations.slots[0]
+        both = set(rows[0][views.fits[0, 0] > 0]) & set(rows[1][views.fits[0, 1] > 0])
+        if not both or views.fits[0, 1].sum() < 2:
+            continue
+        met += 1
+        row = min(both)
+        slots = [int(np.flatnonzero(rows[n] == row)[0]) for n in (0, 1)]
+        each = (env._game.actions - 1) // batch.slots
+        least = [int(np.flatnonzero(env._game.mask(n).reshape(-1, each)[slots[n]])[0]) for n in (0, 1)]
+        actions = {names[n]: 1 + slots[n] * each + least[n] for n in (0, 1)} | {names[2]: 0}
+        now = env._game.now
+        seen, rewards, *_ = env.step(actions)
+        assert (int(batch.worlds.world[0]["running"]), env._game.now) == (1, now)
+        can = [int(seen[name]["action_mask"].sum()) > 1 for name in names]
+        assert can == [False, True, False]  # of equals the first has won
+        assert set(rewards.values()) == {0.0}
+        env.step(dict.fromkeys(names, 0))
+        assert env._game.now > now
+    assert met > 20
+
+
 def test_nothing_passes_the_turn_on_and_so_does_what_is_not_possible() -> None:
     env = TasksEnv("tapfinger-3", [*SMALL, "mode=single"])
     each = env._game.actions - 1

@@ -1,4 +1,4 @@
-"""The settings of tapfinger.md: prints the commands that make its documents, `python docs/results/tapfinger_settings.py`.
+"""The settings of tapfinger.md: `python docs/results/tapfinger_settings.py` prints the commands of its documents.
 
 Each setting has a tuned rule of its own, found by `fairlead tune` with the same --set on workloads that no comparison
 uses. The agents of a setting are trained where `trained` says. Read by `make_tapfinger`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 
 FIRST_SEED, SEEDS, FEW = 40_000, 200, 24
 RULES = "random,min,tuned-rule,shortest-first,optimus,afs,hesrpt,tiresias"
@@ -36,9 +37,9 @@ class Training:
     steps: int = 8_000_000
     options: tuple[str, ...] = ()
 
-    def command(self, name: str, seed: int) -> list[str]:
+    def command(self, name: str, seed: int, out: Path = Path("runs")) -> list[str]:
         changes = [word for change in self.overrides for word in ("--set", change)]
-        how = ["--device", "cuda", "--steps", str(self.steps), "--seed", str(seed), "--out", f"runs/{name}-{seed}"]
+        how = ["--steps", str(self.steps), "--seed", str(seed), "--out", str(out / f"{name}-{seed}")]
         return ["fairlead", "train", "tapfinger", "--scenario", self.scenario, *changes, *self.options, *how]
 
 
@@ -96,7 +97,10 @@ TRAININGS = {
             ),
         ),
     ),
-    "pt": Training("pointer-test"),
+    "pt": Training("pointer-test", steps=4_000_000),
+    "no-han": Training("tapfinger-3", options=("--ablation", "no-han")),
+    "no-pointer": Training("tapfinger-3", options=("--ablation", "no-pointer")),
+    "vanilla": Training("tapfinger-3", options=("--ablation", "vanilla")),
 }
 
 SETTINGS = {
@@ -141,7 +145,8 @@ def main() -> None:
         for seed in range(3):
             print(shlex.join(training.command(name, seed)))
     for name, setting in SETTINGS.items():
-        agents = ",".join(f"runs/{setting.trained}-{seed}" for seed in range(3))
+        names = [setting.trained, *(("no-han", "no-pointer", "vanilla") if name == "t3" else ())]
+        agents = ",".join(f"runs/{who}-{seed}" for who in names for seed in range(3))
         print(shlex.join([*setting.command(f"{name}-rules", RULES, SEEDS), "--no-bound"]))
         print(shlex.join([*setting.command(f"{name}-agents", agents, SEEDS), "--no-bound"]))
         print(shlex.join(setting.command(f"{name}-slow", SLOW, FEW)))

@@ -105,7 +105,7 @@ def add_train(commands: Any) -> None:
         "--size", default="small", metavar="SIZE", help="of the network: small or paper (default small)"
     )
     tapfinger.add_argument("--ablation", metavar="A", help="leave something out: no-han, no-pointer or vanilla")
-    tapfinger.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where it learns (default cpu)")
+    tapfinger.add_argument("--device", choices=("cpu", "cuda"), help="where it learns (default: cuda if there is one)")
     tapfinger.add_argument(
         "--world", metavar="FILE", help="write the scenario as one file for the stand-alone form, no more"
     )

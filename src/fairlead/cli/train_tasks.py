@@ -42,10 +42,11 @@ def run_train_tasks(args: argparse.Namespace) -> int:
     check_options(args)
     world = _world(args)
     need_libraries(*_NEEDS)
-    from fairlead.learn.tapfinger import TapFingerQuestion, open_logs, train_tapfinger
+    from fairlead.learn.tapfinger import TapFingerQuestion, default_device, open_logs, train_tapfinger
 
     settings, out = _settings(args, args.hyper), Path(args.out)
-    question = TapFingerQuestion(world, settings, args.steps, args.seed, args.device, out, _command(args))
+    device = args.device or default_device()
+    question = TapFingerQuestion(world, settings, args.steps, args.seed, device, out, _command(args))
     with progress_bar() as bar:
         teller = _Teller(bar, lambda: open_logs(out))
         state = train_tapfinger(question, teller, args.resume)
@@ -75,7 +76,7 @@ def _command(args: argparse.Namespace) -> str:
         if (value := getattr(args, option)) is not None:
             words += [f"--{option}", value]
     words += [w for change in args.hyper for w in ("--hyper", change)]
-    words += ["--size", args.size, "--device", args.device]
+    words += ["--size", args.size]
     return shlex.join([*words, "--steps", str(args.steps), "--seed", str(args.seed), "--out", args.out])
 
 

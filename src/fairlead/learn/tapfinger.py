@@ -104,6 +104,11 @@ class TapFingerQuestion:
         return {"scenario": scenario, "steps": self.steps, "seed": self.seed} | asdict(self.settings)
 
 
+def default_device() -> str:
+    """A GPU if there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def open_logs(out: Path) -> Any:
     """A writer of TensorBoard's logs, with `add_scalar(name, value, step)` and `close()`."""
     from torch.utils.tensorboard import SummaryWriter
@@ -129,6 +134,8 @@ def train_tapfinger(question: TapFingerQuestion, tell: Tell, resume: bool, secon
 def _run(question: TapFingerQuestion, training: Training, tell: Tell, stop: threading.Event, end: float) -> None:
     """Learn, and validate now and then."""
     state, began = training.state, time.monotonic() - training.state.seconds
+    if not training.finished:
+        state.device = torch.cuda.get_device_name() if question.device == "cuda" else "cpu"
     while not training.finished:
         if stop.is_set() or time.monotonic() > end:
             return
@@ -196,6 +203,7 @@ def _write_bundle(question: TapFingerQuestion, training: Training) -> None:
         "tasks": world.tasks,
         "prior": question.settings.prior,
         "seed": question.seed,
+        "device": training.state.device,
         "steps": best.step,
         "scenarios": [{"name": world.name, "overrides": list(world.overrides)}],
         "settings": asdict(question.settings) | {"steps": question.steps},
@@ -236,7 +244,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", default=default_device(), help="cpu or cuda (default: cuda if there is one)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long; --resume goes on")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--size", default="small", help=" or ".join(SIZES))
@@ -246,8 +254,8 @@ def main() -> int:
     args = parser.parse_args()
     rates = tuple(numbers("--rates", args.rates)) if args.rates else ()
     settings = tuned(TapFingerSettings(size=args.size, ablation=args.ablation, rates=rates), args.hyper)
-    options = {name: getattr(args, name) for name in ("world", "steps", "seed", "size", "ablation", "rates", "device")}
-    words = [word for name, value in options.items() if value for word in (f"--{name}", str(value))]
+    options = {name: getattr(args, name) for name in ("world", "steps", "seed", "size", "ablation", "rates")}
+    words = [word for name, value in options.items() if value not in (None, "") for word in (f"--{name}", str(value))]
     words += [word for change in args.hyper for word in ("--hyper", change)]
     command = shlex.join(["python", "-m", "fairlead.learn.tapfinger", *words, "--out", str(args.out)])
     world = load_task_world(args.world)

@@ -94,6 +94,7 @@ class Point:
 class State:
     """What training has come to, beside the network."""
 
+    device: str = ""  # where it learnt last
     cloned: int = 0  # roll-outs
     step: int = 0
     seconds: float = 0.0

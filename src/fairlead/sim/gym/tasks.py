@@ -8,11 +8,12 @@ each of its slots whether the task fits, and the task), then all clusters. Of th
 row, without the second part; in single-task mode then a 1 for the cluster whose turn it is. *Action*: 0 is nothing; 1 +
 slot * allocations + allocation starts the task in a slot with these amounts of the elastic resources (of several
 clusters: their actions one after the other, without another 0). What is not possible counts as nothing. *Time* goes on
-when nobody has started anything (multi-task mode), or with every step (single-task mode). In the single environment in
-single-task mode clusters take turns, in their order: only actions of the one whose turn it is are possible, clusters
-that can start nothing are passed over, and time goes on when all have had their turn. Steps in which nothing could be
-done are skipped. *Reward*: minus the tasks alive, summed over the steps of time that went by, for every agent the same.
-*End*: all tasks are done; cut after the scenario's `most_steps`.
+when nobody has started anything (multi-task mode), or when every cluster has had its go (single-task mode): who lost
+its task to another chooses again. In the single environment in single-task mode clusters take turns, in their order:
+only actions of the one whose turn it is are possible, clusters that can start nothing are passed over, and time goes on
+when all have had their turn. Steps in which nothing could be done are skipped. *Reward*: minus the tasks alive, summed
+over the steps of time that went by, for every agent the same. *End*: all tasks are done; cut after the scenario's
+`most_steps`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,88 @@
+"""Train all agents of tapfinger.md, several at once on one GPU.
+
+    python docs/results/train_tapfinger.py worlds FOLDER                 write what the trainings play in
+    python docs/results/train_tapfinger.py train FOLDER [--seconds N]    train in there, or go on
+    python docs/results/train_tapfinger.py bundles FOLDER [--out runs]   make bundles of those that are finished
+
+The second needs NumPy, Numba and torch alone, with `src` on the path, and can be stopped and started again; it leaves
+FOLDER/NAME-SEED/checkpoint. Each process uses a core and a little of the GPU; where MPS runs they share it better.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tapfinger_settings import TRAININGS
+
+_SPARE = 30  # seconds that a process may need to stop
+
+
+def worlds(folder: Path) -> None:
+    """The worlds of all trainings, as files."""
+    for name, training in TRAININGS.items():
+        changes = [word for change in training.overrides for word in ("--set", change)]
+        where = ["--scenario", training.scenario, *changes, "--world", str(folder / f"{name}.npz")]
+        subprocess.run(["fairlead", "train", "tapfinger", *where], check=True)
+
+
+def train(folder: Path, names: list[str], at_once: int, seconds: float) -> None:
+    """Train what is not finished yet."""
+    end = time.monotonic() + seconds
+    jobs = [(name, seed) for seed in range(3) for name in names]
+    with ThreadPoolExecutor(at_once) as pool:
+        list(pool.map(lambda job: _train(folder, *job, end), jobs))
+    for name, seed in sorted(jobs):
+        log = folder / f"{name}-{seed}.log"
+        print(f"{name}-{seed}: {log.read_text().splitlines()[-1] if log.exists() else 'not begun'}", flush=True)
+
+
+def _train(folder: Path, name: str, seed: int, end: float) -> None:
+    out, training, left = folder / f"{name}-{seed}", TRAININGS[name], end - time.monotonic()
+    if (out / "finished").exists() or left < _SPARE:
+        return
+    what = ["--world", str(folder / f"{name}.npz"), *training.options, "--steps", str(training.steps)]
+    how = ["--seed", str(seed), "--device", "cuda", "--seconds", str(left), "--out", str(out)]
+    again = ["--resume"] if (out / "checkpoint").exists() else []
+    with (folder / f"{name}-{seed}.log").open("a") as log:
+        command = [sys.executable, "-m", "fairlead.learn.tapfinger", *what, *how, *again]
+        if subprocess.run(command, stdout=log, stderr=log, check=False).returncode == 0:
+            (out / "finished").touch()
+
+
+def bundles(folder: Path, out: Path) -> None:
+    """Go on with what is finished, on a CPU: all that is left is the bundle."""
+    for name, training in TRAININGS.items():
+        for seed in range(3):
+            if not (folder / f"{name}-{seed}/finished").exists():
+                continue
+            (made := out / f"{name}-{seed}").mkdir(parents=True, exist_ok=True)
+            shutil.copy(folder / f"{name}-{seed}/checkpoint", made / "checkpoint")
+            subprocess.run([*training.command(name, seed, out), "--resume"], check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["worlds", "train", "bundles"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--names", default=",".join(TRAININGS), help="of trainings, all by default")
+    parser.add_argument("--at-once", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--out", type=Path, default=Path("runs"))
+    args = parser.parse_args()
+    if args.what == "worlds":
+        args.folder.mkdir(parents=True, exist_ok=True)
+        worlds(args.folder)
+    elif args.what == "train":
+        train(args.folder, args.names.split(","), args.at_once, args.seconds)
+    else:
+        bundles(args.folder, args.out)
+
+
+if __name__ == "__main__":
+    main()
