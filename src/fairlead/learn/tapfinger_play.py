@@ -21,6 +21,8 @@ from fairlead.sim.tasks.batch import TaskBatch
 from fairlead.sim.tasks.files import TaskWorld
 from fairlead.sim.tasks.layout import TaskPlan
 
+Rule = tuple[Any, Any]  # compiled, and its parameters
+
 NOTHING: Final = -1  # in place of a slot
 _PIECES: Final = 6
 
@@ -72,7 +74,7 @@ class Roll:
         self.chosen, self.given = (torch.zeros(agents, dtype=torch.int64, device=device) for _ in range(2))
         self.log_slot, self.log_amounts, self.won = (torch.zeros(agents, device=device) for _ in range(3))
         self.value, self.advantage, self.target = (torch.zeros(world, device=device) for _ in range(3))
-        self.reward, self.passed, self.rate = (np.zeros(world) for _ in range(3))
+        self.reward = np.zeros(world)
         self.now, self.episode = (np.zeros(world, np.int64) for _ in range(2))
         self.ended = np.zeros(world, np.bool_)
         self._free = np.zeros(world)
@@ -88,12 +90,12 @@ class Roll:
         self.sizes[t] = used(seen.slots, seen.runs_on)
         for whole, array in zip(self.inputs, seen, strict=True):
             whole[t] = torch.from_numpy(array)
-        self.now[t], self.rate[t] = batch.worlds.world["now"], batch.worlds.world["rate"]
-        self.episode[t], self._free[t] = batch.episodes, (seen.fits.max(-1) > 0).sum(-1)
+        self.now[t], self.episode[t] = batch.worlds.world["now"], batch.episodes
+        self._free[t] = (seen.fits.max(-1) > 0).sum(-1)
 
     def keep(self, t: int, batch: TaskBatch) -> None:
         """Keep what came of it."""
-        self.reward[t], self.passed[t], self.ended[t] = batch.rewards, batch.passed, batch.ended
+        self.ended[t] = batch.ended
         self.won[t] = torch.from_numpy(batch.won).to(self.device)
 
     def pieces(self, rows: Any) -> list[tuple[torch.Tensor, int, Inputs]]:
@@ -116,26 +118,40 @@ class Roll:
         return rest | {"chosen": torch.where(rest["chosen"] == NOTHING, slots, rest["chosen"])}
 
 
+def play_rule(batch: TaskBatch, roll: Roll, rule: Rule) -> None:
+    """Fill a roll-out with a rule's choices."""
+    for t in range(len(roll.reward)):
+        roll.observe(t, batch)
+        slots, given = batch.by_rule(*rule)
+        batch.step(slots, given, np.ones(slots.shape))
+        chosen = np.where(slots == batch.slots, NOTHING, slots)
+        roll.chosen[t], roll.given[t] = (torch.from_numpy(part).to(roll.device) for part in (chosen, given))
+
+
 @torch.no_grad()
-def play(network: TapFinger, batch: TaskBatch, roll: Roll, rule: Any = None) -> torch.Tensor:
-    """Fill a roll-out with choices drawn by the network, or by a (compiled, parameters) rule; the last values."""
+def play(network: TapFinger, batch: TaskBatch, roll: Roll, rule: Rule, horizon: int) -> torch.Tensor:
+    """Fill a roll-out with choices drawn by the network; the last values.
+
+    The reward of a decision is what it saves: how many fewer tasks are alive, summed over steps until the horizon, if
+    the rule takes over after it instead of before it.
+    """
     worlds = roll.value.shape[1]
     chosen, given, log_slot, log_amounts, value = (
         getattr(roll, name).flatten(0, 1) for name in ("chosen", "given", "log_slot", "log_amounts", "value")
     )
+    _, ahead = batch.outlook(*rule, horizon)
     for t in range(len(roll.reward)):
         roll.observe(t, batch)
         for where, slots, x in roll.pieces(np.arange(t * worlds, (t + 1) * worlds)):
             tokens, scores, value[where] = network.embed(x)
-            if rule is None:
-                slot, log_slot[where] = _drawn(scores)
-                given[where], log_amounts[where] = _drawn(network.allocate(x, tokens, slot))
-                chosen[where] = torch.where(slot == slots, NOTHING, slot)
-        if rule is not None:
-            by_rule, amounts = (torch.from_numpy(part).to(roll.device) for part in batch.by_rule(*rule))
-            roll.chosen[t], roll.given[t] = torch.where(by_rule == batch.slots, NOTHING, by_rule), amounts
+            slot, log_slot[where] = _drawn(scores)
+            given[where], log_amounts[where] = _drawn(network.allocate(x, tokens, slot))
+            chosen[where] = torch.where(slot == slots, NOTHING, slot)
         wanted = roll.chosen[t], roll.given[t], roll.log_slot[t].exp().double()
         batch.step(*(part.cpu().numpy() for part in wanted))
+        before, after = batch.outlook(*rule, horizon)
+        whole = batch.finished * batch.worlds.task.shape[1]
+        roll.reward[t], ahead = ahead - np.where(batch.ended, whole, before), after
         roll.keep(t, batch)
     return network.embed(as_inputs(batch.observations, roll.device))[2]
 

@@ -2,11 +2,12 @@
 
 One network decides for all clusters (MAPPO, Yu et al. 2022, with shared weights); the policy of an agent is
 Pr(task) Pr(amounts | task)^m, where m is 0 for who lost the task to another in conflict resolution (equations 13 and 14
-of the paper). What counts is the mean completion time of a long workload, so the reward is minus the tasks alive, not
-discounted, and relative to what a step costs on average while tasks arrive: values then say how much better or worse a
-state is than others, not how much of the workload is left (Dai and Gluzman 2022). Worlds of one group have the same
-workload, and advantages are relative to those of the group at the same time, since most of what is good or bad luck is
-the workload (Mao et al. 2019). Values are normalised. Run by `tapfinger`.
+of the paper). The reward of a decision is what it saves: the tasks alive, summed over the steps to come, if the tuned
+rule takes over before it, less those if it takes over after it, on the same arrivals and noise. Over an episode that
+adds up to the gap to the rule. Most of what is good or bad luck is the workload, which cancels out (Mao et al. 2019);
+most of what a decision leads to is in its own reward, so that later ones can be discounted. Worlds of one group have
+the same workload, and advantages are relative to those of the others at the same time. Values are normalised. Run by
+`tapfinger`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch
 from torch import nn
 
 from fairlead.learn.tapfinger_network import Inputs, TapFinger
-from fairlead.learn.tapfinger_play import Roll, play, play_greedily, shape_of
+from fairlead.learn.tapfinger_play import Roll, play, play_greedily, play_rule, shape_of
 from fairlead.policies.conflicts import PRIORS
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.sim.tasks.batch import TaskBatch
@@ -61,7 +62,11 @@ class TapFingerSettings:
     """How far a probability moves in an update."""
     entropy: float = 0.003
     """What the entropy of choices is worth, falling to nothing."""
-    trace: float = 0.97
+    horizon: int = 32
+    """Steps that it is looked ahead, under the tuned rule, to tell what a decision was worth."""
+    discount: float = 0.95
+    """Of what later decisions save."""
+    trace: float = 0.9
     """Lambda of generalised advantage estimation."""
     value_weight: float = 0.5
     """Of the critic's loss."""
@@ -102,8 +107,6 @@ class State:
     best: dict[str, Any] = field(default_factory=dict)  # parameters of the best network
     mean: float = 0.0  # of returns, for normalised values
     deviation: float = 0.0  # of returns; 0: none were seen yet
-    #: Tasks alive summed over steps, and these steps, by arrivals a step; the past counts ever less.
-    costs: dict[float, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def best_point(self) -> Point:
@@ -120,6 +123,7 @@ class Training:
         self.device, self.state = torch.device(device), State()
         self.network = TapFinger(shape_of(world.plan), settings.size, settings.ablation).to(self.device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), settings.learning_rate, eps=1e-5)
+        self._rule = tuned_rule.compiled, world.rule
         self._rates = settings.rates or (float(world.plan.rules["rate"][0]),)
         self.batch = self._worlds()
         self._roll = Roll(self.batch, settings.rollout, self.device)
@@ -178,11 +182,11 @@ class Training:
         if not self.cloning:
             if self.settings.branch:
                 self._branch()
-            self._prepare(play(self.network, self.batch, self._roll))
+            self._prepare(play(self.network, self.batch, self._roll, self._rule, self.settings.horizon))
             entropy = self._epochs(self._ppo_loss, max(0.0, 1.0 - self.state.step / self.steps))
             self.state.step += self._roll.reward.size
             return entropy
-        self._prepare(play(self.network, self.batch, self._roll, (tuned_rule.compiled, self.world.rule)))
+        play_rule(self.batch, self._roll, self._rule)
         loss = self._epochs(self._clone_loss, 1.0 - self.state.cloned / self.settings.clone)
         self.state.cloned += 1
         if not self.cloning:
@@ -212,11 +216,11 @@ class Training:
         return float(torch.stack(told).mean())
 
     def _clone_loss(self, x: Inputs, part: dict[str, torch.Tensor], left: float) -> tuple[torch.Tensor, torch.Tensor]:
-        slot, amounts, value = _judge(self.network, x, part)
+        slot, amounts, _ = _judge(self.network, x, part)
         started = (part["chosen"] < x.slots.shape[2]).to(slot[0].dtype)
         can = slot[0] > _NEVER  # an ablated network can't always do as the rule does
         wrong = -self._of_free(x, torch.where(can, slot[0] + started * amounts[0], 0.0))
-        return wrong + self.settings.value_weight * self._value_loss(value, part), wrong.detach()
+        return wrong, wrong.detach()
 
     def _ppo_loss(self, x: Inputs, part: dict[str, torch.Tensor], left: float) -> tuple[torch.Tensor, torch.Tensor]:
         (slot, slot_entropy), (amounts, amounts_entropy), value = _judge(self.network, x, part)
@@ -239,18 +243,9 @@ class Training:
 
     def _prepare(self, last: torch.Tensor) -> None:
         """Fill in the roll-out's advantages and targets."""
-        roll, state = self._roll, self.state
-        costs = np.zeros_like(roll.rate)
-        for rate in np.unique(roll.rate).tolist():
-            there = roll.rate == rate
-            counts = there & (roll.passed > 0)  # what comes after the last arrival is no part of the average
-            before, steps = state.costs.get(rate, (0.0, 0.0))
-            cost = (1 - _FOLLOW) * before - float(roll.reward[counts].sum())
-            steps = (1 - _FOLLOW) * steps + float(roll.passed[counts].sum())
-            state.costs[rate] = cost, steps
-            costs[there] = cost / max(1.0, steps)
-        reward = torch.from_numpy(roll.reward + costs * roll.passed).float().to(self.device)
-        goes_on = torch.from_numpy(~roll.ended).float().to(self.device)
+        roll, state, discount = self._roll, self.state, self.settings.discount
+        reward = torch.from_numpy(roll.reward).float().to(self.device)
+        goes_on = discount * torch.from_numpy(~roll.ended).float().to(self.device)
         whole = state.deviation or 1.0
         value, after = roll.value * whole + state.mean, last * whole + state.mean
         running = torch.zeros_like(last)

@@ -2,14 +2,14 @@
 
     batch = TaskBatch(plan, 1024, lambda world, episode: (seed, rate))
     batch.step(slots, allocations, scores)      what each cluster of each world wants: int64, int64, float64 (B, N)
-    batch.observations, batch.rewards, batch.passed, batch.ended, batch.won
+    batch.observations, batch.rewards, batch.ended, batch.won
+    batch.outlook(rule, parameters, 32)         tasks alive, summed, if a rule took over now
 
 A slot is one of a cluster's pending tasks, or the number of slots for nothing; an allocation is the number of amounts
 of the elastic resources. In single-task mode every cluster has one go before time goes on, and who lost its task to
 another chooses again. Steps in which no agent could do anything are skipped. The reward is minus the tasks alive,
-summed over the steps of time that went by: its sum over an episode is minus the sum of completion times. `passed` are
-those of these steps before the last task arrived. A world whose episode has ended begins the next at once, unless told
-otherwise (`again`).
+summed over the steps of time that went by: its sum over an episode is minus the sum of completion times. A world whose
+episode has ended begins the next at once, unless told otherwise (`again`).
 """
 
 from __future__ import annotations
@@ -23,21 +23,24 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from fairlead.domain.outcomes import Reason
 from fairlead.policies.conflicts import COPIES
 from fairlead.policies.jit import inlined, typed_kernel
 from fairlead.policies.tasks.observe import Observations, amounts_of, new_observations, observe
 from fairlead.policies.tasks.signature import decide_signature, observations_type, placements_type
 from fairlead.sim.tasks.agents import NOTHING, Wishes, agree, new_wishes
 from fairlead.sim.tasks.engine import advance, begin, over
+from fairlead.sim.tasks.handle import carry_out
 from fairlead.sim.tasks.host import new_placements
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.plan import most_running
 from fairlead.sim.tasks.snapshot import Room, fill, new_room, view_inside
 from fairlead.sim.tasks.types import plan_type, room_type, wishes_type, worlds_type
-from fairlead.sim.tasks.worlds import new_worlds
+from fairlead.sim.tasks.worlds import copy_world, like, new_worlds
 
 Draw = Callable[[int, int], tuple[int, float]]  # (world, episode) -> seed and arrivals a step
 
+_NO_CAPACITY = np.uint16(Reason.NO_CAPACITY)
 THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -53,14 +56,14 @@ class TaskBatch:
             size, clusters, self.slots, most_running(plan), resources, self.types
         )
         self.rewards, self.ended = np.zeros(size), np.ones(size, np.bool_)
-        self.passed = np.zeros(size)  # steps of time that went by while tasks were to come
         self.won, self._went = np.zeros((2, size, clusters), np.bool_)  # started what it wanted; had its go (single)
         self.finished = np.full(size, np.nan)  # mean completion time of the last episode that has ended
         self.episodes = np.zeros(size, np.int64)  # drawn so far, of each world
         self._next = np.zeros(size, np.int64), np.zeros(size)  # seed and rate of the episode that begins next
+        self._until = np.zeros(size, np.int64)  # how far the last outlook went
         self._wishes = new_wishes(self.worlds)
         self._parts = [(int(p[0]), int(p[-1]) + 1) for p in np.array_split(np.arange(size), min(size, THREADS))]
-        self._rooms = [new_room(plan, 0) for _ in self._parts]
+        self._rooms, self._copies = [new_room(plan, 0) for _ in self._parts], [like(self.worlds) for _ in self._parts]
         self._pool = ThreadPoolExecutor(len(self._parts))
         self._prepare()
         self.begin()
@@ -75,7 +78,7 @@ class TaskBatch:
 
     def step(self, slots: Any, allocations: Any, scores: Any) -> None:
         """Carry out what the agents want, begin anew what has ended, and observe."""
-        told = self.rewards, self.passed, self.ended, self.won, self.finished
+        told = self.rewards, self.ended, self.won, self.finished
         wanted = slots, allocations, scores, self._wishes, self._prior, self._again
         self._each(_compiled_step(), *self._next, self.observations, self._went, *wanted, *told)
         if self._again:
@@ -113,6 +116,19 @@ class TaskBatch:
         self._pooled(lambda i, world: kernel(*world, answers[i], *given))
         return slots, allocations
 
+    def outlook(self, rule: Any, parameters: Any, steps: int) -> tuple[Any, Any]:
+        """What a compiled policy would come to from here, on the arrivals and noise that are to come.
+
+        Tasks alive, summed over all steps of the episode (B,), first until where the last outlook ended, then until so
+        many steps from now.
+        """
+        before, after = np.zeros((2, self.size))
+        answers = [new_placements(self.plan, room) for room in self._rooms]
+        given = rule, parameters, self._went, self._until, steps, before, after
+        kernel = _compiled_outlook()
+        self._pooled(lambda i, world: kernel(*world, self._copies[i], answers[i], *given))
+        return before, after
+
     def _prepare(self) -> None:
         """Draw the workloads that come next where the last one drawn is in use."""
         for b in np.flatnonzero(self.ended).tolist():
@@ -140,17 +156,15 @@ def _begin(
 def _step(
     plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, seeds: Any, rates: Any, out: Observations,
     went: Any, slots: Any, allocations: Any, scores: Any, wishes: Wishes, prior: int, again: bool,
-    rewards: Any, passed: Any, ended: Any, won: Any, finished: Any,
+    rewards: Any, ended: Any, won: Any, finished: Any,
 ) -> None:  # fmt: skip
     for b in range(first, last):
-        before, now = worlds.world[b].alive_steps, worlds.world[b].now
-        arrived = worlds.task[b, worlds.world[b].tasks - 1].arrival  # the last of them
+        before = worlds.world[b].alive_steps
         _wish(plan, worlds, b, out, slots, allocations, scores, wishes)
         if _go(plan, worlds, b, wishes, prior, went, won):
             _pass(plan, worlds, b, went)
         _to_next_choice(plan, worlds, b, room, out, went)
         rewards[b] = before - worlds.world[b].alive_steps
-        passed[b] = max(0, min(arrived, worlds.world[b].now) - now)
         ended[b] = over(plan, worlds, b)
         if ended[b]:
             finished[b] = worlds.world[b].alive_steps / worlds.world[b].tasks
@@ -246,6 +260,34 @@ def _by_rule(
                 allocations[b, n] += answer.amounts[p, k] * plan.stride[k]
 
 
+def _outlook(
+    plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, copy: TaskWorlds, answer: Any, decide: Any,
+    parameters: Any, went: Any, until: Any, steps: int, before: Any, after: Any,
+) -> None:  # fmt: skip
+    for b in range(first, last):
+        copy_world(worlds, b, copy)
+        world, end = copy.world[0], worlds.world[b].now + steps
+        before[b] = world.alive_steps
+        while world.now < end and not over(plan, copy, 0):
+            fill(plan, copy, 0, room, 0)
+            if world.now == worlds.world[b].now:
+                _leave_out(world.shown, went, b, room)
+            carry_out(plan, copy, 0, answer, decide(view_inside(plan, copy, 0, room), parameters, 0.5, answer))
+            advance(plan, copy, 0)
+            if world.now <= until[b]:
+                before[b] = world.alive_steps
+        after[b], until[b] = world.alive_steps, end
+
+
+@inlined
+def _leave_out(shown: int, went: Any, b: int, room: Room) -> None:
+    """Whoever has had its go starts nothing."""
+    for n in range(went.shape[1]):
+        for p in range(shown):
+            if went[b, n]:
+                room.excluded[p, n] |= _NO_CAPACITY
+
+
 def _world_types() -> tuple[Any, ...]:
     return plan_type(), worlds_type(), room_type(), types.int64, types.int64
 
@@ -262,8 +304,15 @@ def _compiled_begin() -> Any:
 @cache
 def _compiled_step() -> Any:
     wanted = _WHOLES, _WHOLES, _REALS, wishes_type(), types.int64, types.boolean
-    told = _REAL, _REAL, _FLAGS, _MANY_FLAGS, _REAL
+    told = _REAL, _FLAGS, _MANY_FLAGS, _REAL
     return typed_kernel(_step, *_world_types(), _WHOLE, _REAL, observations_type(), _MANY_FLAGS, *wanted, *told)
+
+
+@cache
+def _compiled_outlook() -> Any:
+    rule = types.FunctionType(decide_signature()), _REAL
+    ends = _MANY_FLAGS, _WHOLE, types.int64, _REAL, _REAL
+    return typed_kernel(_outlook, *_world_types(), worlds_type(), placements_type(), *rule, *ends)
 
 
 @cache
