@@ -24,7 +24,7 @@ _OPTIONS = (
     "ablation",
     "rates",
 )
-_SHARES = ("gamma", "gae_lambda", "epsilon_first", "epsilon_last", "exploration", "clip", "trace")
+_SHARES = ("gamma", "gae_lambda", "epsilon_first", "epsilon_last", "exploration", "clip", "discount", "trace")
 _MAY_BE_NONE = ("clone",)
 S = TypeVar("S")
 

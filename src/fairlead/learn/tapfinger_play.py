@@ -24,7 +24,7 @@ from fairlead.sim.tasks.layout import TaskPlan
 Rule = tuple[Any, Any]  # compiled, and its parameters
 
 NOTHING: Final = -1  # in place of a slot
-_PIECES: Final = 6
+_PIECES: Final = {"cpu": 6, "cuda": 3}  # on a GPU what counts is how often it is called
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Roll:
         """Some rows of all steps and worlds together, in pieces: which, how many slots these have, and inputs."""
         sizes = self.sizes.reshape(-1, 3)[rows]
         order = np.argsort(sizes @ [1, 2 * self.won.shape[2], 1], kind="stable")  # pointers cost most
-        parts = [part for part in np.array_split(order, _PIECES) if len(part)]
+        parts = [part for part in np.array_split(order, _PIECES[self.device.type]) if len(part)]
         cuts = [Cut(*np.maximum(1, sizes[part].max(0)).tolist()) for part in parts]
         return [self._part(rows[part], cut) for part, cut in zip(parts, cuts, strict=True)]
 
