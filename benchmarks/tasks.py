@@ -22,6 +22,7 @@ import numpy as np
 from numba import types
 
 from benchmarks import figures
+from fairlead.domain.outcomes import Fallback
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.conflicts import COPIES
 from fairlead.policies.jit import typed_kernel
@@ -114,9 +115,10 @@ def _decision_us(scenario: TaskScenario, size: str, decisions: int) -> dict[str,
     world = task_world(scenario)
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as folder:
-        manifest = {"summary": "untrained", "tasks": world.tasks}
+        manifest = {"summary": "untrained", "tasks": world.tasks, "prior": "copies"}
         write_bundle(Path(folder), TapFinger(shape_of(world.plan), size), world, manifest, "")
         placer = Placer(Path(folder))
+        _ = placer.session  # while its file is there
     taken: dict[str, list[int]] = {"": [], "_tuned_rule": []}
     handle = Handle(world.plan, new_worlds(world.plan, [0]))
     answer = new_placements(world.plan, handle.room)
@@ -130,6 +132,7 @@ def _decision_us(scenario: TaskScenario, size: str, decisions: int) -> dict[str,
         count = tuned_rule.compiled(handle.snapshot(), world.rule, 0.5, answer)
         assert handle.place(answer, count) == FINE
         handle.advance()
+    assert not placer.fallbacks[Fallback.OUTPUT]  # else the rule was timed
     return {f"decision_us_{size}{who}": float(np.median(ns[5:])) / 1000 for who, ns in taken.items()}
 
 

@@ -133,12 +133,12 @@ class Placer:
 
     def _ask(self, snapshot: Snapshot, went: Any, out: Placements, placed: int) -> int:
         """How many placements there are with those that the model makes now; below 0 when it failed."""
-        look, settle = _compiled()
+        (look, settle), session = _compiled(), self.session
         seen, clusters = _room(snapshot), len(snapshot.free)
         look(snapshot, seen)
         seen.fits[0, went] = 0.0
         try:
-            answer = self.session.run(OUTPUTS, seen._asdict())
+            answer = session.run(OUTPUTS, seen._asdict())
             slot, allocation, score = (part[0] for part in answer)
         except Exception:  # ONNX Runtime: out of memory, say
             return -1
