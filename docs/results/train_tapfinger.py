@@ -75,6 +75,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--out", type=Path, default=Path("runs"))
     args = parser.parse_args()
+    if unknown := set(args.names.split(",")) - set(TRAININGS):
+        parser.error(f"--names: {', '.join(sorted(unknown))}: expected some of {', '.join(TRAININGS)}")
     if args.what == "worlds":
         args.folder.mkdir(parents=True, exist_ok=True)
         worlds(args.folder)

@@ -45,7 +45,7 @@ examples:
 
 _TAPFINGER = """\
 The agents of all clusters place tasks together and say how much of each resource a task gets. They begin as the tuned
-rule of the scenario and learn to be better; the gap to it is shown as it goes. One GPU takes minutes, a CPU days.
+rule of the scenario and learn to be better; the gap to it is shown as it goes. One GPU takes minutes, a CPU hours.
 """
 
 _TAPFINGER_EXAMPLES = """\

@@ -7,9 +7,12 @@ import inspect
 import math
 from dataclasses import asdict, fields, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairlead.domain.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 #: Settings that have options of their own; those that are shares; those that may be 0.
 _OPTIONS = (
@@ -26,7 +29,7 @@ _OPTIONS = (
 )
 _SHARES = ("gamma", "gae_lambda", "epsilon_first", "epsilon_last", "exploration", "clip", "discount", "trace")
 _MAY_BE_NONE = ("clone",)
-S = TypeVar("S")
+S = TypeVar("S", bound="DataclassInstance")
 
 
 def numbers(option: str, text: str, separator: str = ",") -> list[float]:
@@ -44,7 +47,7 @@ def tuned(settings: S, changes: list[str]) -> S:
     """The settings with what --hyper changes."""
     for change in changes:
         name, equals, text = change.partition("=")
-        known = {f.name: getattr(settings, f.name) for f in fields(settings)}  # type: ignore[arg-type]
+        known = {f.name: getattr(settings, f.name) for f in fields(settings)}
         if name in _OPTIONS and name in known:
             option = name if name == "rates" else name.removesuffix("s").replace("_", "-")
             raise UserError(f"--hyper {change}: this has an option of its own, --{option}")
@@ -57,7 +60,7 @@ def tuned(settings: S, changes: list[str]) -> S:
         if value is None:
             raise UserError(f"--hyper {change}: expected {name}=VALUE, such as {name}={_as_text(known[name])}")
         _check_setting(name, value)
-        settings = replace(settings, **{name: value})  # type: ignore[type-var]
+        settings = replace(settings, **{name: value})
     return settings
 
 

@@ -94,10 +94,10 @@ class Placer:
     @cached_property
     def arithmetic(self) -> str:
         """What the model makes of some inputs here: the last digits, and so choices, differ between processors."""
-        resources, types = (len(self.document["tasks"][part]) for part in ("resources", "types"))
+        resources, kinds = (len(self.document["tasks"][part]) for part in ("resources", "types"))
         digest = hashlib.sha256()
         for k in range(16):
-            seen = new_observations(1, 3, 4, 5, resources, types)
+            seen = new_observations(1, 3, 4, 5, resources, kinds)
             for array in (seen.cluster, seen.pending, seen.running):
                 array[:] = np.linspace(0.0, 1.0 + k, array.size).reshape(array.shape)
             seen.slots[:], seen.fits[:], seen.seen[:], seen.runs_on[:], seen.free[:] = range(4), 1.0, 1.0, 1.0, 1.0
