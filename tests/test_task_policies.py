@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import milp
 
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Reason
@@ -303,6 +304,25 @@ def test_sia_restarts_a_task_the_less_the_more_often_it_has_restarted() -> None:
             world.advance()
         world.advance()
         assert answer_of(scenario, "sia", world) == answer
+
+
+def test_sia_keeps_what_is_when_a_plan_is_no_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two tasks of a kind has all GPUs; that the other has them is as good."""
+    alike, clusters = kind("only", by_gpu("paper"), share=1.0), (cluster("edge-1", 4, 3),)
+    scenario, world = all_at_once(alike, tasks=2, clusters=clusters, switching=1.0)
+    ((_, task, _, amounts),) = answer_of(scenario, "sia", world)
+    do(world, START, task, (amounts[0], amounts[1], 0))
+    shared: list[float] = []
+
+    def other(cost: Any, **more: Any) -> Any:
+        best = milp(cost, **more).x.round()
+        found = milp(cost + 1e-3 * best, **more)
+        shared.append(float(best @ found.x.round()))
+        return found
+
+    monkeypatch.setattr("scipy.optimize.milp", other)
+    assert answer_of(scenario, "sia", world) == []
+    assert shared == [0.0], "it was given another plan"
 
 
 def test_sias_restart_factor() -> None:

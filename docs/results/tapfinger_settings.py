@@ -25,6 +25,7 @@ def rule(wanted: str, least: str, packing: str, first: str = "") -> tuple[str, .
 
 
 HALF = ("clusters.*.amounts.cpu=16", "clusters.*.amounts.gpu=8")
+LONG = ("--hyper", "horizon=48")  # these tasks take longer
 SINGLE = ("mode=single", "switching=0.5")
 
 
@@ -34,7 +35,7 @@ class Training:
 
     scenario: str
     overrides: tuple[str, ...] = ()
-    steps: int = 8_000_000
+    steps: int = 2_500_000
     options: tuple[str, ...] = ()
 
     def command(self, name: str, seed: int, out: Path = Path("runs")) -> list[str]:
@@ -82,6 +83,7 @@ TRAININGS = {
                 "worst",
             ),
         ),
+        options=LONG,
     ),
     "tb6": Training(
         "tapfinger-testbed-6",
@@ -96,8 +98,9 @@ TRAININGS = {
                 "wav2vec2",
             ),
         ),
+        options=LONG,
     ),
-    "pt": Training("pointer-test", steps=4_000_000),
+    "pt": Training("pointer-test"),
     "no-han": Training("tapfinger-3", options=("--ablation", "no-han")),
     "no-pointer": Training("tapfinger-3", options=("--ablation", "no-pointer")),
     "vanilla": Training("tapfinger-3", options=("--ablation", "vanilla")),

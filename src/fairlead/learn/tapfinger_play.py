@@ -24,7 +24,7 @@ from fairlead.sim.tasks.layout import TaskPlan
 Rule = tuple[Any, Any]  # compiled, and its parameters
 
 NOTHING: Final = -1  # in place of a slot
-_PIECES: Final = {"cpu": 6, "cuda": 3}  # on a GPU what counts is how often it is called
+_PIECES: Final = {"cpu": (6, 1), "cuda": (3, 2048)}  # at most so many, of so many rows: a GPU likes few large calls
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Roll:
         agents, world = (steps, size, clusters), (steps, size)
         self.chosen, self.given = (torch.zeros(agents, dtype=torch.int64, device=device) for _ in range(2))
         self.log_slot, self.log_amounts, self.won = (torch.zeros(agents, device=device) for _ in range(3))
-        self.value, self.advantage, self.target = (torch.zeros(world, device=device) for _ in range(3))
-        self.reward = np.zeros(world)
+        self.reward, self.value, self.target = (torch.zeros(world, device=device) for _ in range(3))
+        self.own, self.advantage = (torch.zeros(agents, device=device) for _ in range(2))
         self.now, self.episode = (np.zeros(world, np.int64) for _ in range(2))
         self.ended = np.zeros(world, np.bool_)
         self._free = np.zeros(world)
@@ -102,7 +102,8 @@ class Roll:
         """Some rows of all steps and worlds together, in pieces: which, how many slots these have, and inputs."""
         sizes = self.sizes.reshape(-1, 3)[rows]
         order = np.argsort(sizes @ [1, 2 * self.won.shape[2], 1], kind="stable")  # pointers cost most
-        parts = [part for part in np.array_split(order, _PIECES[self.device.type]) if len(part)]
+        most, least = _PIECES[self.device.type]
+        parts = np.array_split(order, max(1, min(most, len(order) // least)))
         cuts = [Cut(*np.maximum(1, sizes[part].max(0)).tolist()) for part in parts]
         return [self._part(rows[part], cut) for part, cut in zip(parts, cuts, strict=True)]
 
@@ -129,17 +130,12 @@ def play_rule(batch: TaskBatch, roll: Roll, rule: Rule) -> None:
 
 
 @torch.no_grad()
-def play(network: TapFinger, batch: TaskBatch, roll: Roll, rule: Rule, horizon: int) -> torch.Tensor:
-    """Fill a roll-out with choices drawn by the network; the last values.
-
-    The reward of a decision is what it saves: how many fewer tasks are alive, summed over steps until the horizon, if
-    the rule takes over after it instead of before it.
-    """
+def play(network: TapFinger, batch: TaskBatch, roll: Roll, rule: Rule, horizon: int, futures: int) -> torch.Tensor:
+    """Fill a roll-out with choices drawn by the network, and what they save; the last values."""
     worlds = roll.value.shape[1]
     chosen, given, log_slot, log_amounts, value = (
         getattr(roll, name).flatten(0, 1) for name in ("chosen", "given", "log_slot", "log_amounts", "value")
     )
-    _, ahead = batch.outlook(*rule, horizon)
     for t in range(len(roll.reward)):
         roll.observe(t, batch)
         for where, slots, x in roll.pieces(np.arange(t * worlds, (t + 1) * worlds)):
@@ -147,11 +143,10 @@ def play(network: TapFinger, batch: TaskBatch, roll: Roll, rule: Rule, horizon: 
             slot, log_slot[where] = _drawn(scores)
             given[where], log_amounts[where] = _drawn(network.allocate(x, tokens, slot))
             chosen[where] = torch.where(slot == slots, NOTHING, slot)
-        wanted = roll.chosen[t], roll.given[t], roll.log_slot[t].exp().double()
-        batch.step(*(part.cpu().numpy() for part in wanted))
-        before, after = batch.outlook(*rule, horizon)
-        whole = batch.finished * batch.worlds.task.shape[1]
-        roll.reward[t], ahead = ahead - np.where(batch.ended, whole, before), after
+        wanted = [part.cpu().numpy() for part in (roll.chosen[t], roll.given[t], roll.log_slot[t].exp().double())]
+        team, own = batch.saves(wanted, rule, horizon, futures)
+        roll.reward[t], roll.own[t] = (torch.from_numpy(part).to(roll.device) for part in (team, own))
+        batch.step(*wanted)
         roll.keep(t, batch)
     return network.embed(as_inputs(batch.observations, roll.device))[2]
 

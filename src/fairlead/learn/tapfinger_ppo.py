@@ -3,11 +3,11 @@
 One network decides for all clusters (MAPPO, Yu et al. 2022, with shared weights); the policy of an agent is
 Pr(task) Pr(amounts | task)^m, where m is 0 for who lost the task to another in conflict resolution (equations 13 and 14
 of the paper). The reward of a decision is what it saves: the tasks alive, summed over the steps to come, if the tuned
-rule takes over before it, less those if it takes over after it, on the same arrivals and noise. Over an episode that
-adds up to the gap to the rule. Most of what is good or bad luck is the workload, which cancels out (Mao et al. 2019);
-most of what a decision leads to is in its own reward, so that later ones can be discounted. Worlds of one group have
-the same workload, and advantages are relative to those of the others at the same time. Values are normalised. Run by
-`tapfinger`.
+rule takes over before it, less those if it takes over after it, on several futures that are drawn. Over an episode that
+adds up to the gap to the rule, on average. What an agent learns from is what its own choice saves, given the others';
+what later decisions save is discounted. So most luck cancels out: the workload's (Mao et al. 2019), and that of other
+agents (Foerster et al. 2018). Worlds of one group have the same workload, and advantages are relative to those of the
+others at the same time. Values are normalised. Run by `tapfinger`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TapFingerSettings:
     """Of the network: small or paper."""
     ablation: str = ""
     """What the network lacks: no-han, no-pointer or vanilla."""
-    worlds: int = 4096
+    worlds: int = 1024
     """Played at once."""
     group: int = 8
     """Worlds with the same workload."""
@@ -64,6 +64,8 @@ class TapFingerSettings:
     """What the entropy of choices is worth, falling to nothing."""
     horizon: int = 32
     """Steps that it is looked ahead, under the tuned rule, to tell what a decision was worth."""
+    futures: int = 4
+    """That are looked at."""
     discount: float = 0.95
     """Of what later decisions save."""
     trace: float = 0.9
@@ -76,7 +78,7 @@ class TapFingerSettings:
     """Whose claim to a task weighs more: copies (the paper's) or softmax (its authors' program's)."""
     clone: int = 12
     """Roll-outs in which it clones the tuned rule first; 0: none."""
-    validations: int = 20
+    validations: int = 12
     """How often it is validated; the best of these becomes the bundle."""
     validation_workloads: int = 128
     """Played at each of them."""
@@ -182,9 +184,10 @@ class Training:
         if not self.cloning:
             if self.settings.branch:
                 self._branch()
-            self._prepare(play(self.network, self.batch, self._roll, self._rule, self.settings.horizon))
+            ahead = self.settings.horizon, self.settings.futures
+            self._prepare(play(self.network, self.batch, self._roll, self._rule, *ahead))
             entropy = self._epochs(self._ppo_loss, max(0.0, 1.0 - self.state.step / self.steps))
-            self.state.step += self._roll.reward.size
+            self.state.step += self._roll.reward.numel()
             return entropy
         play_rule(self.batch, self._roll, self._rule)
         loss = self._epochs(self._clone_loss, 1.0 - self.state.cloned / self.settings.clone)
@@ -203,7 +206,7 @@ class Training:
         """Learn from the roll-out; the mean of what the loss tells."""
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate * max(0.1, left)
-        rows, told = self._roll.reward.size, []
+        rows, told = self._roll.reward.numel(), []
         for _ in range(self.settings.epochs):
             for some in np.array_split(torch.randperm(rows).numpy(), self.settings.minibatches):
                 self.optimiser.zero_grad(set_to_none=True)
@@ -226,7 +229,7 @@ class Training:
         (slot, slot_entropy), (amounts, amounts_entropy), value = _judge(self.network, x, part)
         won, clip = part["won"], self.settings.clip
         ratio = torch.exp(slot - part["log_slot"] + won * (amounts - part["log_amounts"]))
-        gain = part["advantage"][:, None]
+        gain = part["advantage"]
         policy = -self._of_free(x, torch.minimum(ratio * gain, ratio.clamp(1 - clip, 1 + clip) * gain))
         entropy = self._of_free(x, slot_entropy + won * amounts_entropy)
         loss = policy + self.settings.value_weight * self._value_loss(value, part)
@@ -244,17 +247,17 @@ class Training:
     def _prepare(self, last: torch.Tensor) -> None:
         """Fill in the roll-out's advantages and targets."""
         roll, state, discount = self._roll, self.state, self.settings.discount
-        reward = torch.from_numpy(roll.reward).float().to(self.device)
         goes_on = discount * torch.from_numpy(~roll.ended).float().to(self.device)
         whole = state.deviation or 1.0
         value, after = roll.value * whole + state.mean, last * whole + state.mean
         running = torch.zeros_like(last)
-        for t in reversed(range(len(reward))):
-            error = reward[t] + goes_on[t] * after - value[t]
+        for t in reversed(range(len(value))):
+            error = roll.reward[t] + goes_on[t] * after - value[t]
             running = error + self.settings.trace * goes_on[t] * running
-            roll.advantage[t], after = running, value[t]
-        roll.target[:] = roll.advantage + value
+            roll.target[t], after = running + value[t], value[t]
         self._follow(float(roll.target.mean()), float(roll.target.std()))
+        later = roll.target - roll.reward - value
+        roll.advantage[:] = roll.own + later[..., None]
         roll.advantage -= self._of_group(roll.advantage)
         roll.advantage /= roll.advantage.std() + 1e-6
 
@@ -265,19 +268,20 @@ class Training:
         state.deviation += share * (max(1e-3, deviation) - state.deviation)
 
     def _of_group(self, figures: torch.Tensor) -> torch.Tensor:
-        """The mean over the other worlds of the same group at the same time of the same episode; 0 without any."""
-        roll, size = self._roll, self.settings.group
+        """Of each agent the mean over the other worlds of the group at the same time of the episode; 0 without any."""
+        roll, size, agents = self._roll, self.settings.group, figures.shape[2]
         world = np.arange(figures.shape[1])
         cell = (world // size * (int(roll.episode.max()) + 1) + roll.episode) * (int(roll.now.max()) + 1) + roll.now
         cells, where = np.unique(cell.ravel(), return_inverse=True)
         member = where.reshape(cell.shape) * size + world % size
         index = torch.from_numpy(member.ravel()).to(self.device)
-        total, count = torch.zeros(2, len(cells) * size, device=self.device)
-        total.index_add_(0, index, figures.flatten())  # a world decides several times at one time, or not at all
-        count.index_add_(0, index, torch.ones_like(figures).flatten())
-        mean, there = (total / count.clamp(min=1)).view(-1, size), (count > 0).view(-1, size)
+        total = torch.zeros(len(cells) * size, agents + 1, device=self.device)
+        counted = torch.cat([figures.flatten(0, 1), torch.ones(len(index), 1, device=self.device)], -1)
+        total.index_add_(0, index, counted)  # a world decides several times at one time, or not at all
+        count = total[:, -1:]
+        mean, there = (total[:, :-1] / count.clamp(min=1)).view(-1, size, agents), (count > 0).view(-1, size, 1)
         others = (mean.sum(1, keepdim=True) - mean) / (there.sum(1, keepdim=True) - 1).clamp(min=1)
-        return others.flatten()[index].view_as(figures)
+        return others.flatten(0, 1)[index].view_as(figures)
 
     # ---- how good it is
 

@@ -26,6 +26,7 @@ from fairlead.policies.tasks.replan import Tasks, emit, gather
 
 _POWER, _UNSERVED = -0.5, 1.1
 _KEEP = 1e-4  # what a configuration that a task has is worth in a tie
+_BETTER = 1e-6  # what a plan must gain to be carried out: within the gap there are others as good, without end
 _LEAST_FACTOR = 0.05
 
 
@@ -36,6 +37,7 @@ class _Choice(NamedTuple):
     cluster: int
     amounts: Any  # int32 (K,)
     cost: float
+    kept: bool  # it is what the task has
 
 
 def _lost(scenario: TaskScenario, steps: Any) -> Any:
@@ -67,7 +69,7 @@ def _choices(snapshot: Snapshot, tasks: Tasks, lost: float) -> list[_Choice]:
                 if (amounts <= snapshot.capacity[n]).all():
                     same = has is not None and (amounts == has).all()
                     cost = ((1.0 if same else factor) * slowest / steps) ** _POWER
-                    made.append(_Choice(t, n, amounts, cost - _KEEP * same))
+                    made.append(_Choice(t, n, amounts, cost - _KEEP * same, bool(same)))
     return made
 
 
@@ -93,7 +95,10 @@ def sia(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
     cost = np.array([c.cost for c in choices]) - _UNSERVED
     with _quiet():
         found = milp(cost, integrality=1, bounds=(0, 1), constraints=limits, options={"mip_rel_gap": 1e-3})
-    for column in np.flatnonzero(found.x > 0.5):
+    chosen = np.flatnonzero(found.x > 0.5)
+    if cost[chosen].sum() > cost[[c.kept for c in choices]].sum() - _BETTER:
+        return 0
+    for column in chosen:
         choice = choices[column]
         tasks.to[choice.task] = choice.cluster
         tasks.amounts[choice.task] = choice.amounts

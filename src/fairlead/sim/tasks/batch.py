@@ -3,7 +3,7 @@
     batch = TaskBatch(plan, 1024, lambda world, episode: (seed, rate))
     batch.step(slots, allocations, scores)      what each cluster of each world wants: int64, int64, float64 (B, N)
     batch.observations, batch.rewards, batch.ended, batch.won
-    batch.outlook(rule, parameters, 32)         tasks alive, summed, if a rule took over now
+    batch.saves([slots, allocations, scores], (rule, parameters), 32, 4)    what that is worth, beside a rule
 
 A slot is one of a cluster's pending tasks, or the number of slots for nothing; an allocation is the number of amounts
 of the elastic resources. In single-task mode every cluster has one go before time goes on, and who lost its task to
@@ -15,7 +15,7 @@ episode has ended begins the next at once, unless told otherwise (`again`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -23,24 +23,23 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from fairlead.domain.outcomes import Reason
 from fairlead.policies.conflicts import COPIES
 from fairlead.policies.jit import inlined, typed_kernel
-from fairlead.policies.tasks.observe import Observations, amounts_of, new_observations, observe
+from fairlead.policies.tasks.observe import Observations, new_observations, observe
 from fairlead.policies.tasks.signature import decide_signature, observations_type, placements_type
-from fairlead.sim.tasks.agents import NOTHING, Wishes, agree, new_wishes
-from fairlead.sim.tasks.engine import advance, begin, over
-from fairlead.sim.tasks.handle import carry_out
+from fairlead.sim.tasks.agents import Wishes, new_wishes
+from fairlead.sim.tasks.engine import begin, over
 from fairlead.sim.tasks.host import new_placements
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.plan import most_running
+from fairlead.sim.tasks.rounds import go, pass_step, shown, wish
 from fairlead.sim.tasks.snapshot import Room, fill, new_room, view_inside
 from fairlead.sim.tasks.types import plan_type, room_type, wishes_type, worlds_type
-from fairlead.sim.tasks.worlds import copy_world, like, new_worlds
+from fairlead.sim.tasks.worlds import new_worlds
+from fairlead.sim.tasks.worth import compiled_worth, spare
 
 Draw = Callable[[int, int], tuple[int, float]]  # (world, episode) -> seed and arrivals a step
 
-_NO_CAPACITY = np.uint16(Reason.NO_CAPACITY)
 THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -60,10 +59,9 @@ class TaskBatch:
         self.finished = np.full(size, np.nan)  # mean completion time of the last episode that has ended
         self.episodes = np.zeros(size, np.int64)  # drawn so far, of each world
         self._next = np.zeros(size, np.int64), np.zeros(size)  # seed and rate of the episode that begins next
-        self._until = np.zeros(size, np.int64)  # how far the last outlook went
         self._wishes = new_wishes(self.worlds)
         self._parts = [(int(p[0]), int(p[-1]) + 1) for p in np.array_split(np.arange(size), min(size, THREADS))]
-        self._rooms, self._copies = [new_room(plan, 0) for _ in self._parts], [like(self.worlds) for _ in self._parts]
+        self._rooms, self._spare = [new_room(plan, 0) for _ in self._parts], [spare(self.worlds) for _ in self._parts]
         self._pool = ThreadPoolExecutor(len(self._parts))
         self._prepare()
         self.begin()
@@ -116,18 +114,17 @@ class TaskBatch:
         self._pooled(lambda i, world: kernel(*world, answers[i], *given))
         return slots, allocations
 
-    def outlook(self, rule: Any, parameters: Any, steps: int) -> tuple[Any, Any]:
-        """What a compiled policy would come to from here, on the arrivals and noise that are to come.
+    def saves(self, wanted: Sequence[Any], rule: tuple[Any, Any], steps: int, futures: int) -> tuple[Any, Any]:
+        """What a joint decision would save beside a rule, and each agent's choice alone: (B,), (B, N); see `worth`.
 
-        Tasks alive, summed over all steps of the episode (B,), first until where the last outlook ended, then until so
-        many steps from now.
+        Wanted is what `step` is given; the rule a compiled policy that only starts tasks, with its parameters.
         """
-        before, after = np.zeros((2, self.size))
+        team, own = np.zeros(self.size), np.zeros(self.won.shape)
         answers = [new_placements(self.plan, room) for room in self._rooms]
-        given = rule, parameters, self._went, self._until, steps, before, after
-        kernel = _compiled_outlook()
-        self._pooled(lambda i, world: kernel(*world, self._copies[i], answers[i], *given))
-        return before, after
+        given = self.observations, *wanted, self._wishes, self._prior, self._went, *rule, steps, futures, team, own
+        kernel = compiled_worth()
+        self._pooled(lambda i, world: kernel(*world, *self._spare[i], answers[i], *given))
+        return team, own
 
     def _prepare(self) -> None:
         """Draw the workloads that come next where the last one drawn is in use."""
@@ -160,9 +157,9 @@ def _step(
 ) -> None:  # fmt: skip
     for b in range(first, last):
         before = worlds.world[b].alive_steps
-        _wish(plan, worlds, b, out, slots, allocations, scores, wishes)
-        if _go(plan, worlds, b, wishes, prior, went, won):
-            _pass(plan, worlds, b, went)
+        wish(plan, worlds, b, out, slots, allocations, scores, wishes)
+        if go(plan, worlds, b, wishes, prior, went, won):
+            pass_step(plan, worlds, b, went)
         _to_next_choice(plan, worlds, b, room, out, went)
         rewards[b] = before - worlds.world[b].alive_steps
         ended[b] = over(plan, worlds, b)
@@ -171,54 +168,6 @@ def _step(
         if ended[b] and again:
             begin(plan, worlds, b, seeds[b], rates[b])
             _to_next_choice(plan, worlds, b, room, out, went)
-
-
-@inlined
-def _go(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int, went: Any, won: Any) -> bool:
-    """Carry out the wishes of world `b`; whether time goes on."""
-    for n in range(won.shape[1]):
-        went[b, n] |= wishes.task[b, n] == NOTHING
-    started, all_went = agree(plan, worlds, b, wishes, prior), True
-    for n in range(won.shape[1]):
-        won[b, n] = wishes.task[b, n] != NOTHING
-        went[b, n] = (went[b, n] or won[b, n]) and plan.rules[0].single
-        all_went &= went[b, n]
-    return started == 0 or all_went
-
-
-@inlined
-def _pass(plan: TaskPlan, worlds: TaskWorlds, b: int, went: Any) -> None:
-    """Let time go by."""
-    went[b, :] = False
-    advance(plan, worlds, b)
-
-
-@inlined
-def _wish(
-    plan: TaskPlan, worlds: TaskWorlds, b: int, seen: Observations, slots: Any, allocations: Any, scores: Any,
-    wishes: Wishes,
-) -> None:  # fmt: skip
-    """What agents want, from slots and allocations to tasks and amounts; `seen` is what they chose by."""
-    for n in range(slots.shape[1]):
-        wishes.task[b, n] = NOTHING
-        slot = slots[b, n]
-        if slot < 0 or slot >= seen.slots.shape[2] or seen.slots[b, n, slot] < 0:
-            continue
-        i = _shown(worlds, b, seen.slots[b, n, slot])
-        wishes.task[b, n], wishes.score[b, n] = i, scores[b, n]
-        kind = worlds.task[b, i].type
-        amounts_of(allocations[b, n], plan.minimum, plan.most, plan.elastic, kind, wishes.amounts[b, n])
-
-
-@inlined
-def _shown(worlds: TaskWorlds, b: int, row: int) -> int:
-    """The task in a row of the snapshot's pending ones."""
-    w, found = -1, -1
-    while found < row:
-        w += 1
-        i = worlds.waiting[b, w]
-        found += 1 if i >= 0 and worlds.task[b, i].seen else 0
-    return worlds.waiting[b, w]
 
 
 @inlined
@@ -232,7 +181,7 @@ def _to_next_choice(plan: TaskPlan, worlds: TaskWorlds, b: int, room: Room, out:
                 possible |= room.excluded[p, n] == 0 and not went[b, n]
         if possible:
             break
-        _pass(plan, worlds, b, went)
+        pass_step(plan, worlds, b, went)
     fill(plan, worlds, b, room, 0)
     observe(view_inside(plan, worlds, b, room), out, b)
     for n in range(went.shape[1]):
@@ -254,38 +203,10 @@ def _by_rule(
             if slots[b, n] < seen.slots.shape[2]:
                 continue  # one at a time
             for s in range(seen.slots.shape[2]):
-                if seen.slots[b, n, s] >= 0 and _shown(worlds, b, seen.slots[b, n, s]) == answer.rows[p].task:
+                if seen.slots[b, n, s] >= 0 and shown(worlds, b, seen.slots[b, n, s]) == answer.rows[p].task:
                     slots[b, n] = s
             for k in range(plan.minimum.shape[1]):
                 allocations[b, n] += answer.amounts[p, k] * plan.stride[k]
-
-
-def _outlook(
-    plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, copy: TaskWorlds, answer: Any, decide: Any,
-    parameters: Any, went: Any, until: Any, steps: int, before: Any, after: Any,
-) -> None:  # fmt: skip
-    for b in range(first, last):
-        copy_world(worlds, b, copy)
-        world, end = copy.world[0], worlds.world[b].now + steps
-        before[b] = world.alive_steps
-        while world.now < end and not over(plan, copy, 0):
-            fill(plan, copy, 0, room, 0)
-            if world.now == worlds.world[b].now:
-                _leave_out(world.shown, went, b, room)
-            carry_out(plan, copy, 0, answer, decide(view_inside(plan, copy, 0, room), parameters, 0.5, answer))
-            advance(plan, copy, 0)
-            if world.now <= until[b]:
-                before[b] = world.alive_steps
-        after[b], until[b] = world.alive_steps, end
-
-
-@inlined
-def _leave_out(shown: int, went: Any, b: int, room: Room) -> None:
-    """Whoever has had its go starts nothing."""
-    for n in range(went.shape[1]):
-        for p in range(shown):
-            if went[b, n]:
-                room.excluded[p, n] |= _NO_CAPACITY
 
 
 def _world_types() -> tuple[Any, ...]:
@@ -306,13 +227,6 @@ def _compiled_step() -> Any:
     wanted = _WHOLES, _WHOLES, _REALS, wishes_type(), types.int64, types.boolean
     told = _REAL, _FLAGS, _MANY_FLAGS, _REAL
     return typed_kernel(_step, *_world_types(), _WHOLE, _REAL, observations_type(), _MANY_FLAGS, *wanted, *told)
-
-
-@cache
-def _compiled_outlook() -> Any:
-    rule = types.FunctionType(decide_signature()), _REAL
-    ends = _MANY_FLAGS, _WHOLE, types.int64, _REAL, _REAL
-    return typed_kernel(_outlook, *_world_types(), worlds_type(), placements_type(), *rule, *ends)
 
 
 @cache

@@ -1,0 +1,62 @@
+"""A round of decisions: what agents want, of what they see, is agreed upon and started.
+
+Called by `batch` and `worth`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.policies.jit import inlined
+from fairlead.policies.tasks.observe import Observations, amounts_of
+from fairlead.sim.tasks.agents import NOTHING, Wishes, agree
+from fairlead.sim.tasks.engine import advance
+from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+
+
+@inlined
+def go(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int, went: Any, won: Any) -> bool:
+    """Carry out the wishes of world `b`; whether time goes on."""
+    for n in range(won.shape[1]):
+        went[b, n] |= wishes.task[b, n] == NOTHING
+    started, all_went = agree(plan, worlds, b, wishes, prior), True
+    for n in range(won.shape[1]):
+        won[b, n] = wishes.task[b, n] != NOTHING
+        went[b, n] = (went[b, n] or won[b, n]) and plan.rules[0].single
+        all_went &= went[b, n]
+    return started == 0 or all_went
+
+
+@inlined
+def pass_step(plan: TaskPlan, worlds: TaskWorlds, b: int, went: Any) -> None:
+    """Let a step of time pass; then everyone may go again."""
+    went[b, :] = False
+    advance(plan, worlds, b)
+
+
+@inlined
+def wish(
+    plan: TaskPlan, worlds: TaskWorlds, b: int, seen: Observations, slots: Any, allocations: Any, scores: Any,
+    wishes: Wishes,
+) -> None:  # fmt: skip
+    """What agents want, from slots and allocations to tasks and amounts; `seen` is what they chose by."""
+    for n in range(slots.shape[1]):
+        wishes.task[b, n] = NOTHING
+        slot = slots[b, n]
+        if slot < 0 or slot >= seen.slots.shape[2] or seen.slots[b, n, slot] < 0:
+            continue
+        i = shown(worlds, b, seen.slots[b, n, slot])
+        wishes.task[b, n], wishes.score[b, n] = i, scores[b, n]
+        kind = worlds.task[b, i].type
+        amounts_of(allocations[b, n], plan.minimum, plan.most, plan.elastic, kind, wishes.amounts[b, n])
+
+
+@inlined
+def shown(worlds: TaskWorlds, b: int, row: int) -> int:
+    """The task in a row of the snapshot's pending ones."""
+    w, found = -1, -1
+    while found < row:
+        w += 1
+        i = worlds.waiting[b, w]
+        found += 1 if i >= 0 and worlds.task[b, i].seen else 0
+    return worlds.waiting[b, w]

@@ -1,0 +1,59 @@
+"""Golden decisions of the task bundles that ship: what agents saw in the simulator, and what they chose.
+
+    python -m tests.task_golden        writes tests/golden/NAME.npz anew, for every task bundle that ships
+
+`test_task_bundles` asks the same models again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairlead.policies.tasks.learned import OUTPUTS, LearnedTaskPolicy, learned_task_policies
+from fairlead.policies.tasks.observe import Observations
+from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.host import run_tasks
+from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.worlds import new_worlds
+
+FOLDER = Path(__file__).parent / "golden"
+SEED, TASKS, KEPT = 77_001, 60, 30
+
+
+def arrays(policy: LearnedTaskPolicy) -> dict[str, Any]:
+    """What a golden file holds: inputs and outputs of some decisions, by number and name."""
+    place = policy.placer.document["scenarios"][0]
+    scenario = load_tasks(place["name"], (*place["overrides"], f"tasks={TASKS}"))
+    plan = build_task_plan(scenario)
+    session, met = policy.placer.session, []
+
+    class Asked:
+        def run(self, names: Any, inputs: dict[str, Any]) -> Any:
+            answer = session.run(names, inputs)
+            met.append({name: array.copy() for name, array in inputs.items()} | dict(zip(names, answer, strict=True)))
+            return answer
+
+    policy.placer.session = Asked()
+    run_tasks(plan, new_worlds(plan, [SEED]), policy, policy.parameters(scenario, plan.steps))
+    policy.placer.session = session
+    some = np.unique(np.linspace(0, len(met) - 1, KEPT).astype(int))
+    return {f"{n}.{name}": array for n, i in enumerate(some) for name, array in met[i].items()}
+
+
+def asked_again(policy: LearnedTaskPolicy, golden: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The golden answers, and those of the model now."""
+    found = []
+    for n in range(len({key.partition(".")[0] for key in golden})):
+        inputs = {name: golden[f"{n}.{name}"] for name in Observations._fields}
+        now = dict(zip(OUTPUTS, policy.placer.session.run(OUTPUTS, inputs), strict=True))
+        found.append(({name: golden[f"{n}.{name}"] for name in OUTPUTS}, now))
+    return found
+
+
+if __name__ == "__main__":
+    for shipped_name, shipped_policy in learned_task_policies().items():
+        np.savez_compressed(FOLDER / f"{shipped_name}.npz", **arrays(shipped_policy))
+        print(f"{FOLDER.name}/{shipped_name}.npz")
