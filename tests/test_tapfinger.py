@@ -301,6 +301,18 @@ def test_who_lost_a_task_learns_nothing_about_its_amounts() -> None:
         assert (learnt > 0) == (won > 0)
 
 
+def test_worlds_begin_at_unlike_times_those_of_a_group_at_one() -> None:
+    training = Training(small_world(), replace(TINY, worlds=64, clone=1), 1, 512, "cpu")
+    last_arrival = 40 / training._rates[0]
+    for group in (1, 4):
+        now = training.batch.worlds.world["now"].reshape(-1, group)
+        assert (now == now[:, :1]).all()
+        assert len(np.unique(now)) > 8
+        assert now.max() <= last_arrival + 20
+        assert training.batch.worlds.world["done"].max() > 20
+        training.update()
+
+
 def test_a_group_branches_from_one_of_its_worlds(tmp_path: Path) -> None:
     training = Training(small_world(), TINY, 1, 512, "cpu")
     for _ in range(TINY.clone + 1):
@@ -462,7 +474,10 @@ def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
             find_task_policy(folder)
     policy = find_task_policy(str(trained))
     testbed = load_tasks("tapfinger-testbed-3")
-    with pytest.raises(UserError, match=r"trained for other resources .*tapfinger-testbed-3"):
+    with pytest.raises(
+        UserError,
+        match=r"trained for other resources: gpu \(most 16, elastic\); tapfinger-testbed-3 has gpu \(most 8, elastic\)",
+    ):
         policy.parameters(testbed, task_world(testbed).plan.steps)
 
 

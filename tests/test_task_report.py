@@ -260,7 +260,7 @@ def test_changes_of_links_are_marked_and_where_there_is_no_bound_none_is_told(wh
 
 def test_tasks_that_are_left_where_lines_end_are_told() -> None:
     stuck = made_of({"cut": tasks_scenario(most_steps=10)}, ["min"], [0, 1])
-    assert drawn(stuck)["alive"].caption.endswith(" At step 10 not all is done under min.")
+    assert drawn(stuck)["alive"].caption.endswith(" Lines end at step 10; under min tasks go on.")
     assert "Not done when the run was cut, and counted as done then: min " in task_verdict(task_points(stuck)[0])
     assert "unfinished, %" in task_tables(task_points(stuck)[0])
 

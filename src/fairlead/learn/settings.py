@@ -7,7 +7,7 @@ import inspect
 import math
 from dataclasses import asdict, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairlead.domain.errors import UserError, nearest
 
@@ -29,6 +29,7 @@ _OPTIONS = (
 )
 _SHARES = ("gamma", "gae_lambda", "epsilon_first", "epsilon_last", "exploration", "clip", "discount", "trace")
 _MAY_BE_NONE = ("clone",)
+TAPFINGER_STEPS: Final = 2_000_000  #: Joint decisions that a training of TapFinger takes unless told otherwise.
 S = TypeVar("S", bound="DataclassInstance")
 
 

@@ -27,7 +27,7 @@ import time
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -36,14 +36,12 @@ from fairlead import __version__
 from fairlead.domain.errors import UserError, one_line
 from fairlead.experiments.workers import noted_interrupts
 from fairlead.learn.folder import alone, check_same
-from fairlead.learn.settings import numbers, tuned
+from fairlead.learn.settings import TAPFINGER_STEPS, numbers, tuned
 from fairlead.learn.tapfinger_network import ABLATIONS, SIZES
 from fairlead.learn.tapfinger_ppo import Point, State, TapFingerSettings, Training
 from fairlead.measure.files import write_whole
 from fairlead.policies.conflicts import PRIORS
 from fairlead.sim.tasks.files import TaskWorld, load_task_world
-
-STEPS: Final = 8_000_000  # as the paper
 
 
 class Tell(Protocol):
@@ -242,7 +240,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--world", type=Path, required=True, help="what `fairlead train tapfinger --world` wrote")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--steps", type=int, default=TAPFINGER_STEPS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default=default_device(), help="cpu or cuda (default: cuda if there is one)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long; --resume goes on")

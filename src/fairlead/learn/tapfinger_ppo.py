@@ -127,7 +127,7 @@ class Training:
         self.optimiser = torch.optim.Adam(self.network.parameters(), settings.learning_rate, eps=1e-5)
         self._rule = tuned_rule.compiled, world.rule
         self._rates = settings.rates or (float(world.plan.rules["rate"][0]),)
-        self.batch = self._worlds()
+        self.batch = self._begun()
         self._roll = Roll(self.batch, settings.rollout, self.device)
         self._rule_steps: Any = None
 
@@ -142,11 +142,22 @@ class Training:
         points = self.state.points
         return self.state.step >= self.steps and bool(points) and points[-1].step == self.state.step
 
-    def _worlds(self) -> TaskBatch:
+    @property
+    def _group(self) -> int:
         """To clone in, all worlds are unlike; to learn in, groups of them have the same workload."""
-        group = 1 if self.cloning else self.settings.group
+        return 1 if self.cloning else self.settings.group
+
+    def _worlds(self) -> TaskBatch:
         prior = PRIORS[self.settings.prior]
-        return TaskBatch(self.world.plan, self.settings.worlds, partial(self._workload, group), prior)
+        return TaskBatch(self.world.plan, self.settings.worlds, partial(self._workload, self._group), prior)
+
+    def _begun(self) -> TaskBatch:
+        """New worlds, at unlike times of their episodes, as if the rule had played until there."""
+        batch = self._worlds()
+        longest = batch.worlds.task.shape[1] / batch.worlds.world["rate"]
+        share = torch.rand(self.settings.worlds // self._group).numpy()
+        batch.play_until(longest * np.repeat(share, self._group), *self._rule)
+        return batch
 
     def _workload(self, group: int, b: int, episode: int) -> tuple[int, float]:
         number = (self.seed * 1_000_003 + episode) * self.settings.worlds + b // group
@@ -193,7 +204,7 @@ class Training:
         loss = self._epochs(self._clone_loss, 1.0 - self.state.cloned / self.settings.clone)
         self.state.cloned += 1
         if not self.cloning:
-            self.batch = self._worlds()
+            self.batch = self._begun()
         return loss
 
     def _branch(self) -> None:

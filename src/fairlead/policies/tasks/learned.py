@@ -73,9 +73,24 @@ class LearnedTaskPolicy(TaskPolicy):
         here = signature_of(scenario)
         for part, wanted in self.placer.document["tasks"].items():
             if here[part] != wanted:
-                names = ", ".join(str(item["name"]) for item in wanted)
-                raise UserError(f"policy {self.name!r} was trained for other {part} ({names}) than {scenario.name} has")
+                other = (
+                    f"{part}: {_differing(wanted, here[part])}; {scenario.name} has {_differing(here[part], wanted)}"
+                )
+                raise UserError(f"policy {self.name!r} was trained for other {other}")
         return rule_parameters(scenario, steps)
+
+
+def _differing(items: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
+    """Those that are not among the others, in words; all names where these have another order."""
+    some = [item for item in items if item not in others]
+    return "; ".join(map(_words, some)) or "the order " + ", ".join(str(item["name"]) for item in items)
+
+
+def _words(item: dict[str, Any]) -> str:
+    """A resource or a type, such as `gpu (most 8, elastic)` or `convnet (minimum cpu 2 gpu 1)`."""
+    if "minimum" in item:
+        return f"{item['name']} (minimum {' '.join(f'{name} {amount}' for name, amount in item['minimum'].items())})"
+    return f"{item['name']} (most {item['most']}{', elastic' if item['elastic'] else ''})"
 
 
 class Placer:

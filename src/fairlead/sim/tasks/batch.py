@@ -84,9 +84,26 @@ class TaskBatch:
 
     def copy_from(self, sources: Any) -> None:
         """Put each world to where the one of this number is (B,), which goes on with the same workload."""
-        kept = self.episodes, *self._next, self._went
-        for array in (*self.worlds, *self.observations, *kept):
+        for array in self._state():
             array[...] = array[sources]
+
+    def play_until(self, times: Any, rule: Any, parameters: Any) -> None:
+        """Put each world to where a compiled policy has brought it by some time (B,)."""
+        kept = [array.copy() for array in self._state()]
+        waits = times > 0
+        while waits.any():
+            self.step(*self.by_rule(rule, parameters), np.ones(self.won.shape))
+            there = waits & (self.worlds.world["now"] >= times)
+            for whole, array in zip(kept, self._state(), strict=True):
+                whole[there] = array[there]
+            waits &= ~there
+        for whole, array in zip(kept, self._state(), strict=True):
+            array[...] = whole
+        self.ended[:] = False
+
+    def _state(self) -> tuple[Any, ...]:
+        """All arrays that say where worlds are."""
+        return *self.worlds, *self.observations, self.episodes, *self._next, self._went
 
     def saved(self) -> dict[str, Any]:
         """Where all worlds are, as bytes."""

@@ -71,7 +71,7 @@ def _reading(point: TaskPoint) -> str:
 def _left(point: TaskPoint) -> str:
     """Under whom the lines end before the tasks do."""
     late = [p for p in point.ranking if point.detail(p)["alive"][-1]]
-    return f" At step {point.body['time_steps'][-1]:g} not all is done under {listed(late)}." if late else ""
+    return f" Lines end at step {point.body['time_steps'][-1]:g}; under {listed(late)} tasks go on." if late else ""
 
 
 def _notes(point: TaskPoint) -> tuple[str, ...]:
