@@ -241,9 +241,11 @@ def test_compare_and_sweep_rank_by_completion_time(tmp_path: Path, capsys: pytes
     assert document["policies"]["tuned-rule"]["preempts"] is False
     shown = capsys.readouterr().out
     assert shown.index("tuned-rule") < shown.index("min ")
-    sweep = ["sweep", "tapfinger-3", "--param", "rate", "--values", "1,2", "--no-bound", "--checkpoint", "none"]
+    sweep = ["sweep", "tapfinger-3", "--param", "progress_noise", "--values", "0,0.2", "--checkpoint", "none"]
     assert main([*sweep, *few]) == 0
-    assert "* " in capsys.readouterr().out
+    (bound,) = [line for line in capsys.readouterr().out.splitlines() if "lower bound" in line]
+    assert f"{there['bound']['mean']:.3f}" in bound
+    assert "none" in bound, "with noise there is none"
 
 
 def test_the_same_question_gives_the_same_bytes_however_it_is_run(tmp_path: Path) -> None:

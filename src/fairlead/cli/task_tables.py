@@ -45,7 +45,15 @@ def show_task_sweep(out: Console, result: Comparison, given: str, overrides: lis
         out.print(f"{seeds_of(result, labels)} paired seeds; mean and 95 % interval; steps from arrival to completion")
         grid = grid_of(result, labels, "completion_steps")
         policies = sorted(result.ranking(labels[0]), key=lambda p: math.fsum(cells[p].mean for cells in grid.values()))
-        across(out, {"policy": policies}, _marked(result, grid, policies))
+        columns = _marked(result, grid, policies)
+        bounds = {label: result.bound_values(label) for label in grid}
+        if any(bounds.values()):
+            policies = [*policies, "lower bound"]
+            for label, bound in bounds.items():
+                columns[label].append(plus_minus(estimate(bound), "{:.3f}") if bound else "none")
+        across(out, {"policy": policies}, columns)
+        if any(bounds.values()):
+            out.print("* the best there; the bound is that of who neither resizes nor pre-empts")
     if unfinished := [label for label in result.scenarios if label not in labels]:
         out.print(f"no seed is finished: {escape(', '.join(unfinished))}")
     if labels:
