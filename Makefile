@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TESTS_AT_ONCE := -n 2 --dist loadfile # files of tests, side by side
 
 .PHONY: help up env test test-fast check bench docs lock clean
 .DEFAULT_GOAL := help
@@ -40,10 +41,10 @@ up: $(VENV)/.core
 env: $(VENV)/.dev
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TESTS_AT_ONCE)
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" $(TESTS_AT_ONCE)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

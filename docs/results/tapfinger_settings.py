@@ -25,7 +25,7 @@ def rule(wanted: str, least: str, packing: str, first: str = "") -> tuple[str, .
 
 
 HALF = ("clusters.*.amounts.cpu=16", "clusters.*.amounts.gpu=8")
-LONG = ("--hyper", "horizon=48")  # these tasks take longer
+LONG = ("--hyper", "horizon=32")  # these tasks take longer
 SINGLE = ("mode=single", "switching=0.5")
 
 
@@ -35,7 +35,7 @@ class Training:
 
     scenario: str
     overrides: tuple[str, ...] = ()
-    steps: int = 2_500_000
+    steps: int = 1_000_000
     options: tuple[str, ...] = ()
 
     def command(self, name: str, seed: int, out: Path = Path("runs")) -> list[str]:

@@ -44,7 +44,7 @@ class TapFingerSettings:
     """Of the network: small or paper."""
     ablation: str = ""
     """What the network lacks: no-han, no-pointer or vanilla."""
-    worlds: int = 1024
+    worlds: int = 256
     """Played at once."""
     group: int = 8
     """Worlds with the same workload."""
@@ -54,7 +54,7 @@ class TapFingerSettings:
     """Joint decisions of each world between updates."""
     epochs: int = 2
     """How often it learns from each roll-out."""
-    minibatches: int = 8
+    minibatches: int = 4
     """Gradient steps an epoch."""
     learning_rate: float = 1e-3
     """Of Adam, falling to a tenth."""
@@ -62,7 +62,7 @@ class TapFingerSettings:
     """How far a probability moves in an update."""
     entropy: float = 0.003
     """What the entropy of choices is worth, falling to nothing."""
-    horizon: int = 32
+    horizon: int = 16
     """Steps that it is looked ahead, under the tuned rule, to tell what a decision was worth."""
     futures: int = 4
     """That are looked at."""
@@ -76,7 +76,7 @@ class TapFingerSettings:
     """What is longer is cut."""
     prior: str = "copies"
     """Whose claim to a task weighs more: copies (the paper's) or softmax (its authors' program's)."""
-    clone: int = 12
+    clone: int = 24
     """Roll-outs in which it clones the tuned rule first; 0: none."""
     validations: int = 12
     """How often it is validated; the best of these becomes the bundle."""
