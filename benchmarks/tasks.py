@@ -30,9 +30,9 @@ from fairlead.policies.tasks.learned import Placer
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.reference.tasks import ReferenceTasks
-from fairlead.sim.tasks.agents import Wishes, new_wishes, step, wish_at_random
+from fairlead.sim.tasks.agents import Wishes, agree, new_wishes, wish_at_random
 from fairlead.sim.tasks.catalog import task_policies
-from fairlead.sim.tasks.engine import begin, over
+from fairlead.sim.tasks.engine import advance, begin, over
 from fairlead.sim.tasks.files import task_world
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
@@ -49,7 +49,8 @@ def _play(plan: TaskPlan, worlds: TaskWorlds, wishes: Wishes, steps: int) -> Non
     for b in range(len(worlds.world)):
         for draw in range(steps):
             wish_at_random(plan, worlds, b, wishes, draw)
-            step(plan, worlds, b, wishes, COPIES)
+            if agree(plan, worlds, b, wishes, COPIES) == 0:
+                advance(plan, worlds, b)
             if over(plan, worlds, b):
                 begin(plan, worlds, b, worlds.world[b].seed + 1_000_003, worlds.world[b].rate)
 

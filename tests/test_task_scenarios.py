@@ -243,7 +243,10 @@ def test_compare_and_sweep_rank_by_completion_time(tmp_path: Path, capsys: pytes
     assert shown.index("tuned-rule") < shown.index("min ")
     sweep = ["sweep", "tapfinger-3", "--param", "progress_noise", "--values", "0,0.2", "--checkpoint", "none"]
     assert main([*sweep, *few]) == 0
-    (bound,) = [line for line in capsys.readouterr().out.splitlines() if "lower bound" in line]
+    shown = capsys.readouterr().out
+    (best,) = [line for line in shown.splitlines() if line.startswith("│ tuned-rule")]
+    assert best.count("* ") == 2
+    (bound,) = [line for line in shown.splitlines() if "lower bound" in line]
     assert f"{there['bound']['mean']:.3f}" in bound
     assert "none" in bound, "with noise there is none"
 

@@ -52,8 +52,8 @@ def show_task_sweep(out: Console, result: Comparison, given: str, overrides: lis
             for label, bound in bounds.items():
                 columns[label].append(plus_minus(estimate(bound), "{:.3f}") if bound else "none")
         across(out, {"policy": policies}, columns)
-        if any(bounds.values()):
-            out.print("* the best there; the bound is that of who neither resizes nor pre-empts")
+        bound_of = "; the bound is that of who neither resizes nor pre-empts" if any(bounds.values()) else ""
+        out.print(f"* the best there{bound_of}")
     if unfinished := [label for label in result.scenarios if label not in labels]:
         out.print(f"no seed is finished: {escape(', '.join(unfinished))}")
     if labels:

@@ -75,14 +75,14 @@ class Roll:
         self.log_slot, self.log_amounts, self.won = (torch.zeros(agents, device=device) for _ in range(3))
         self.reward, self.value, self.target = (torch.zeros(world, device=device) for _ in range(3))
         self.own, self.advantage = (torch.zeros(agents, device=device) for _ in range(2))
-        self.now, self.episode = (np.zeros(world, np.int64) for _ in range(2))
+        self.now, self.episode, self.passed = (np.zeros(world, np.int64) for _ in range(3))  # steps, until the next
         self.ended = np.zeros(world, np.bool_)
-        self._free = np.zeros(world)
+        self.can = torch.zeros(agents, dtype=torch.bool, device=device)  # do something
 
     @property
     def free(self) -> float:
         """How many agents of a world could do something, on average."""
-        return float(self._free.mean())
+        return float(self.can.sum() / self.can[..., 0].numel())
 
     def observe(self, t: int, batch: TaskBatch) -> None:
         """Keep what there is to be seen."""
@@ -91,11 +91,11 @@ class Roll:
         for whole, array in zip(self.inputs, seen, strict=True):
             whole[t] = torch.from_numpy(array)
         self.now[t], self.episode[t] = batch.worlds.world["now"], batch.episodes
-        self._free[t] = (seen.fits.max(-1) > 0).sum(-1)
+        self.can[t] = torch.from_numpy(seen.fits.max(-1) > 0)
 
     def keep(self, t: int, batch: TaskBatch) -> None:
         """Keep what came of it."""
-        self.ended[t] = batch.ended
+        self.ended[t], self.passed[t] = batch.ended, np.where(batch.ended, 0, batch.worlds.world["now"] - self.now[t])
         self.won[t] = torch.from_numpy(batch.won).to(self.device)
 
     def pieces(self, rows: Any) -> list[tuple[torch.Tensor, int, Inputs]]:

@@ -4,10 +4,12 @@ One network decides for all clusters (MAPPO, Yu et al. 2022, with shared weights
 Pr(task) Pr(amounts | task)^m, where m is 0 for who lost the task to another in conflict resolution (equations 13 and 14
 of the paper). The reward of a decision is what it saves: the tasks alive, summed over the steps to come, if the tuned
 rule takes over before it, less those if it takes over after it, on several futures that are drawn. Over an episode that
-adds up to the gap to the rule, on average. What an agent learns from is what its own choice saves, given the others';
-what later decisions save is discounted. So most luck cancels out: the workload's (Mao et al. 2019), and that of other
-agents (Foerster et al. 2018). Worlds of one group have the same workload, and advantages are relative to those of the
-others at the same time. Values are normalised. Run by `tapfinger`.
+adds up to the gap to the rule, on average, if the horizon outlasts what decisions lead to. What an agent learns from is
+what its own choice saves, given the others'; what later decisions save is discounted. So most luck cancels out: the
+workload's (Mao et al. 2019), and that of other agents (Foerster et al. 2018). Worlds of one group have the same
+workload, and advantages are relative to those of the others at the same time. Values are normalised.
+
+Run by `tapfinger`.
 """
 
 from __future__ import annotations
@@ -65,11 +67,11 @@ class TapFingerSettings:
     horizon: int = 16
     """Steps that it is looked ahead, under the tuned rule, to tell what a decision was worth."""
     futures: int = 4
-    """That are looked at."""
-    discount: float = 0.95
-    """Of what later decisions save."""
+    """Futures, drawn anew for every decision, on which that is told."""
+    discount: float = 0.9
+    """Of what later decisions save, for each step of time."""
     trace: float = 0.9
-    """Lambda of generalised advantage estimation."""
+    """Lambda of generalised advantage estimation, for each decision."""
     value_weight: float = 0.5
     """Of the critic's loss."""
     longest_gradient: float = 0.5
@@ -127,7 +129,7 @@ class Training:
         self.optimiser = torch.optim.Adam(self.network.parameters(), settings.learning_rate, eps=1e-5)
         self._rule = tuned_rule.compiled, world.rule
         self._rates = settings.rates or (float(world.plan.rules["rate"][0]),)
-        self.batch = self._begun()
+        self.batch, self._apart = self._worlds(), False
         self._roll = Roll(self.batch, settings.rollout, self.device)
         self._rule_steps: Any = None
 
@@ -151,13 +153,12 @@ class Training:
         prior = PRIORS[self.settings.prior]
         return TaskBatch(self.world.plan, self.settings.worlds, partial(self._workload, self._group), prior)
 
-    def _begun(self) -> TaskBatch:
-        """New worlds, at unlike times of their episodes, as if the rule had played until there."""
-        batch = self._worlds()
-        longest = batch.worlds.task.shape[1] / batch.worlds.world["rate"]
+    def _set_apart(self) -> None:
+        """Put new worlds to unlike times of their episodes, as if the rule had played until there."""
+        longest = self.batch.worlds.task.shape[1] / self.batch.worlds.world["rate"]
         share = torch.rand(self.settings.worlds // self._group).numpy()
-        batch.play_until(longest * np.repeat(share, self._group), *self._rule)
-        return batch
+        self.batch.play_until(longest * np.repeat(share, self._group), *self._rule)
+        self._apart = True
 
     def _workload(self, group: int, b: int, episode: int) -> tuple[int, float]:
         number = (self.seed * 1_000_003 + episode) * self.settings.worlds + b // group
@@ -173,7 +174,7 @@ class Training:
         whole = self.batch.saved().items()
         worlds = {name: torch.from_numpy(np.frombuffer(bytearray(array), np.uint8)) for name, array in whole}
         nets = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
-        return nets | {"state": asdict(self.state), "worlds": worlds, "random": random}
+        return nets | {"state": asdict(self.state), "worlds": worlds, "apart": self._apart, "random": random}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on from what was saved."""
@@ -185,13 +186,15 @@ class Training:
         torch.set_rng_state(saved["random"][0].cpu())
         if self.device.type == "cuda" and len(saved["random"]) > 1:
             torch.cuda.set_rng_state(saved["random"][1].cpu())
-        self.batch = self._worlds()
+        self.batch, self._apart = self._worlds(), bool(saved["apart"])
         self.batch.restore({name: array.cpu().numpy().tobytes() for name, array in saved["worlds"].items()})
 
     # ---- learning
 
     def update(self) -> float:
         """Play a roll-out and learn from it; the loss while it clones, then the entropy of choices."""
+        if not self._apart:
+            self._set_apart()
         if not self.cloning:
             if self.settings.branch:
                 self._branch()
@@ -204,7 +207,7 @@ class Training:
         loss = self._epochs(self._clone_loss, 1.0 - self.state.cloned / self.settings.clone)
         self.state.cloned += 1
         if not self.cloning:
-            self.batch = self._begun()
+            self.batch, self._apart = self._worlds(), False
         return loss
 
     def _branch(self) -> None:
@@ -258,7 +261,7 @@ class Training:
     def _prepare(self, last: torch.Tensor) -> None:
         """Fill in the roll-out's advantages and targets."""
         roll, state, discount = self._roll, self.state, self.settings.discount
-        goes_on = discount * torch.from_numpy(~roll.ended).float().to(self.device)
+        goes_on = torch.from_numpy(np.where(roll.ended, 0.0, discount**roll.passed)).float().to(self.device)
         whole = state.deviation or 1.0
         value, after = roll.value * whole + state.mean, last * whole + state.mean
         running = torch.zeros_like(last)
@@ -270,7 +273,7 @@ class Training:
         later = roll.target - roll.reward - value
         roll.advantage[:] = roll.own + later[..., None]
         roll.advantage -= self._of_group(roll.advantage)
-        roll.advantage /= roll.advantage.std() + 1e-6
+        roll.advantage /= roll.advantage[roll.can].std() + 1e-6
 
     def _follow(self, mean: float, deviation: float) -> None:
         state = self.state

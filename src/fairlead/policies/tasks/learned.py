@@ -81,9 +81,9 @@ class LearnedTaskPolicy(TaskPolicy):
 
 
 def _differing(items: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
-    """Those that are not among the others, in words; all names where these have another order."""
+    """Those that are not among the others, in words; if there are none, the names of all."""
     some = [item for item in items if item not in others]
-    return "; ".join(map(_words, some)) or "the order " + ", ".join(str(item["name"]) for item in items)
+    return "; ".join(map(_words, some)) or ", ".join(str(item["name"]) for item in items)
 
 
 def _words(item: dict[str, Any]) -> str:

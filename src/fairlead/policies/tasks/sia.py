@@ -5,7 +5,8 @@ with the minimum, r = (T - N S) / (T + S) discounts restarts: T is a task's age,
 steps that a restart loses; 1 for what a task has and for one that never ran, at least 0.05 (assumption: S is large for
 tasks of a few steps). Minimises sum (r G)^-0.5 over chosen configurations + 1.1 for each task that gets none, within
 what clusters have. A running task stays on its cluster, gets other amounts, or is pre-empted; ties keep what is.
-Amounts that are no faster than fewer are left out. Solved by HiGHS to a gap of 0.1 %.
+Amounts that are no faster than fewer are left out. Solved by HiGHS to a gap of 0.1 %; a plan that is no better than
+what is changes nothing, as there are others as good without end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from fairlead.policies.tasks.replan import Tasks, emit, gather
 
 _POWER, _UNSERVED = -0.5, 1.1
 _KEEP = 1e-4  # what a configuration that a task has is worth in a tie
-_BETTER = 1e-6  # what a plan must gain to be carried out: within the gap there are others as good, without end
+_BETTER = 1e-6  # what a plan must gain to be carried out
 _LEAST_FACTOR = 0.05
 
 

@@ -1,7 +1,7 @@
-"""The world of tasks as its agents step it: each cluster wants a task with some amounts, or nothing.
+"""What the agents of a world of tasks want, each a task with some amounts or nothing, and how they agree.
 
-Where several want the same task, one gets it. In multi-task mode time goes on when nobody has started anything, in
-single-task mode with every step. What is not possible counts as wanting nothing. Called by `batch` and the benchmarks.
+Where several want the same task, one gets it. What is not possible counts as wanting nothing. Called by `rounds` and
+the benchmarks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from fairlead.policies.conflicts import prior_of, resolve
 from fairlead.policies.jit import inlined
 from fairlead.policies.randomness import POLICY, uniform
-from fairlead.sim.tasks.engine import advance, bit, fits, start, startable
+from fairlead.sim.tasks.engine import bit, fits, start, startable
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 
 NOTHING = -1
@@ -54,15 +54,6 @@ def agree(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int
             else:
                 wishes.task[b, n] = NOTHING
     return started
-
-
-@inlined
-def step(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int) -> bool:
-    """Carry out the wishes of world `b`; whether time went on."""
-    if agree(plan, worlds, b, wishes, prior) == 0 or plan.rules[0].single:
-        advance(plan, worlds, b)
-        return True
-    return False
 
 
 @inlined

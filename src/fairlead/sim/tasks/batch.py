@@ -32,7 +32,7 @@ from fairlead.sim.tasks.engine import begin, over
 from fairlead.sim.tasks.host import new_placements
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.plan import most_running
-from fairlead.sim.tasks.rounds import go, pass_step, shown, wish
+from fairlead.sim.tasks.rounds import go, leave_out, pass_step, shown, wish
 from fairlead.sim.tasks.snapshot import Room, fill, new_room, view_inside
 from fairlead.sim.tasks.types import plan_type, room_type, wishes_type, worlds_type
 from fairlead.sim.tasks.worlds import new_worlds
@@ -88,12 +88,12 @@ class TaskBatch:
             array[...] = array[sources]
 
     def play_until(self, times: Any, rule: Any, parameters: Any) -> None:
-        """Put each world to where a compiled policy has brought it by some time (B,)."""
+        """Put each world to where a compiled policy has brought it by some time (B,), or by the end of its episode."""
         kept = [array.copy() for array in self._state()]
         waits = times > 0
         while waits.any():
             self.step(*self.by_rule(rule, parameters), np.ones(self.won.shape))
-            there = waits & (self.worlds.world["now"] >= times)
+            there = waits & (self.ended | (self.worlds.world["now"] >= times))
             for whole, array in zip(kept, self._state(), strict=True):
                 whole[there] = array[there]
             waits &= ~there
@@ -126,7 +126,7 @@ class TaskBatch:
         """What a compiled policy that only starts tasks would want: slots and allocations (B, N), one task each."""
         slots, allocations = np.empty(self.won.shape, np.int64), np.zeros(self.won.shape, np.int64)
         answers = [new_placements(self.plan, room) for room in self._rooms]
-        given = rule, parameters, self.observations, slots, allocations
+        given = rule, parameters, self.observations, self._went, slots, allocations
         kernel = _compiled_rule()
         self._pooled(lambda i, world: kernel(*world, answers[i], *given))
         return slots, allocations
@@ -174,7 +174,7 @@ def _step(
 ) -> None:  # fmt: skip
     for b in range(first, last):
         before = worlds.world[b].alive_steps
-        wish(plan, worlds, b, out, slots, allocations, scores, wishes)
+        wish(plan, worlds, b, out, slots, allocations, scores, wishes, went)
         if go(plan, worlds, b, wishes, prior, went, won):
             pass_step(plan, worlds, b, went)
         _to_next_choice(plan, worlds, b, room, out, went)
@@ -208,12 +208,13 @@ def _to_next_choice(plan: TaskPlan, worlds: TaskWorlds, b: int, room: Room, out:
 
 def _by_rule(
     plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, answer: Any, decide: Any, parameters: Any,
-    seen: Observations, slots: Any, allocations: Any,
+    seen: Observations, went: Any, slots: Any, allocations: Any,
 ) -> None:  # fmt: skip
     for b in range(first, last):
         for n in range(slots.shape[1]):
             slots[b, n], allocations[b, n] = seen.slots.shape[2], 0
         fill(plan, worlds, b, room, 0)
+        leave_out(worlds.world[b].shown, went, b, room)
         count = decide(view_inside(plan, worlds, b, room), parameters, 0.5, answer)
         for p in range(count):
             n = answer.rows[p].cluster
@@ -248,7 +249,5 @@ def _compiled_step() -> Any:
 
 @cache
 def _compiled_rule() -> Any:
-    function = types.FunctionType(decide_signature())
-    return typed_kernel(
-        _by_rule, *_world_types(), placements_type(), function, _REAL, observations_type(), _WHOLES, _WHOLES
-    )
+    rule = placements_type(), types.FunctionType(decide_signature()), _REAL
+    return typed_kernel(_by_rule, *_world_types(), *rule, observations_type(), _MANY_FLAGS, _WHOLES, _WHOLES)

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from fairlead.domain.outcomes import Reason
 from fairlead.policies.jit import inlined
 from fairlead.policies.tasks.observe import Observations, amounts_of
 from fairlead.sim.tasks.agents import NOTHING, Wishes, agree
-from fairlead.sim.tasks.engine import advance
+from fairlead.sim.tasks.engine import advance, startable
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.snapshot import Room
+
+_UNSEEN = np.uint16(Reason.QUEUED)
 
 
 @inlined
@@ -37,18 +43,31 @@ def pass_step(plan: TaskPlan, worlds: TaskWorlds, b: int, went: Any) -> None:
 @inlined
 def wish(
     plan: TaskPlan, worlds: TaskWorlds, b: int, seen: Observations, slots: Any, allocations: Any, scores: Any,
-    wishes: Wishes,
+    wishes: Wishes, went: Any,
 ) -> None:  # fmt: skip
-    """What agents want, from slots and allocations to tasks and amounts; `seen` is what they chose by."""
+    """What agents want, from slots and allocations to tasks and amounts; `seen` is what they chose by.
+
+    What is not possible counts as nothing, and so does what one wants that has had its go.
+    """
     for n in range(slots.shape[1]):
         wishes.task[b, n] = NOTHING
         slot = slots[b, n]
-        if slot < 0 or slot >= seen.slots.shape[2] or seen.slots[b, n, slot] < 0:
+        if went[b, n] or slot < 0 or slot >= seen.slots.shape[2] or seen.slots[b, n, slot] < 0:
             continue
         i = shown(worlds, b, seen.slots[b, n, slot])
-        wishes.task[b, n], wishes.score[b, n] = i, scores[b, n]
         kind = worlds.task[b, i].type
         amounts_of(allocations[b, n], plan.minimum, plan.most, plan.elastic, kind, wishes.amounts[b, n])
+        if startable(plan, worlds, b, i, n, wishes.amounts[b, n]):
+            wishes.task[b, n], wishes.score[b, n] = i, scores[b, n]
+
+
+@inlined
+def leave_out(rows: int, went: Any, b: int, room: Room) -> None:
+    """Show whoever has had its go no task."""
+    for n in range(went.shape[1]):
+        for p in range(rows):
+            if went[b, n]:
+                room.excluded[p, n] |= _UNSEEN
 
 
 @inlined

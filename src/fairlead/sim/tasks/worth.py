@@ -2,9 +2,11 @@
 
 From a world at which agents are about to decide, copies go on for some steps under the rule, with arrivals and noise of
 futures that are drawn. What the decision saves is the tasks alive, summed over these steps, if the rule takes over
-before it, less those if it takes over after it. What an agent's own choice saves is the same, but that the others'
-choices are carried out in both cases: it does not depend on their luck. Both are means over the futures. Worlds with
-one workload, at one time, are judged on the same futures. Called by `batch`.
+before it, less those if it takes over after it. What an agent's own choice saves is those if the others' starts are
+carried out and the rule then takes over, its choice included, less those if its own is carried out too: what is taken
+away from depends on the others' choices alone. Who only waits keeps nobody from starting in the same step, so the
+others' waiting is nothing that is carried out. Both are means over the futures, in which links stay as they are. Worlds
+with one workload, at one time, are judged on the same futures. Called by `batch`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 
-from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import Placements
 from fairlead.policies.jit import inlined, typed_kernel
 from fairlead.policies.randomness import POLICY, uniform
@@ -25,13 +26,12 @@ from fairlead.sim.tasks.agents import NOTHING, Wishes, new_wishes
 from fairlead.sim.tasks.engine import advance, over
 from fairlead.sim.tasks.handle import carry_out
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
-from fairlead.sim.tasks.rounds import go, pass_step, wish
+from fairlead.sim.tasks.rounds import go, leave_out, pass_step, wish
 from fairlead.sim.tasks.snapshot import Room, fill, view_inside
 from fairlead.sim.tasks.types import plan_type, room_type, wishes_type, worlds_type
 from fairlead.sim.tasks.workload import draw_later
 from fairlead.sim.tasks.worlds import copy_world, like
 
-_NO_CAPACITY = np.uint16(Reason.NO_CAPACITY)
 _NOBODY: Final = -1  # is left out
 
 Spare = tuple[TaskWorlds, Wishes, Any, Any]  # a world, wishes, who went and who won
@@ -50,7 +50,7 @@ def _worth(
 ) -> None:  # fmt: skip
     clusters, single = slots.shape[1], plan.rules[0].single
     for b in range(first, last):
-        wish(plan, worlds, b, seen, slots, allocations, scores, wishes)
+        wish(plan, worlds, b, seen, slots, allocations, scores, wishes, went)
         starters = 0
         for n in range(clusters):
             starters += 1 if wishes.task[b, n] != NOTHING else 0
@@ -63,7 +63,9 @@ def _worth(
             after = _go_on(plan, copy, room, answer, decide, parameters, copy_went, end)
             team[b] += (before - after) / futures
             for n in range(clusters):
-                alone = after if starters > 0 else before  # where that is known
+                # Without n's choice: the same as with it if it waits while others start, the rule at once if nobody
+                # else starts; else it is played.
+                alone = after if starters > 0 else before
                 acts = wishes.task[b, n] != NOTHING
                 if acts and starters == 1 and not single:
                     alone = before
@@ -114,28 +116,20 @@ def _go_on(
     while world.now < end and not over(plan, copy, 0):
         fill(plan, copy, 0, room, 0)
         if first:
-            _leave_out(world.shown, went, room)
+            leave_out(world.shown, went, 0, room)
         carry_out(plan, copy, 0, answer, decide(view_inside(plan, copy, 0, room), parameters, 0.5, answer))
         advance(plan, copy, 0)
         first = False
     return float(world.alive_steps)
 
 
-@inlined
-def _leave_out(shown: int, went: Any, room: Room) -> None:
-    for n in range(went.shape[1]):
-        for p in range(shown):
-            if went[0, n]:
-                room.excluded[p, n] |= _NO_CAPACITY
-
-
 @cache
 def compiled_worth() -> Any:
     """The kernel of what decisions are worth."""
     whole, real, flags = (types.Array(kind, 2, "C") for kind in (types.int64, types.float64, types.boolean))
-    parameters = types.Array(types.float64, 1, "C")
+    row = types.Array(types.float64, 1, "C")
     world = plan_type(), worlds_type(), room_type(), types.int64, types.int64
     tried = worlds_type(), wishes_type(), flags, flags, placements_type()
     wanted = observations_type(), whole, whole, real, wishes_type(), types.int64, flags
-    rule = types.FunctionType(decide_signature()), parameters, types.int64, types.int64
-    return typed_kernel(_worth, *world, *tried, *wanted, *rule, parameters, real)
+    rule = types.FunctionType(decide_signature()), row, types.int64, types.int64
+    return typed_kernel(_worth, *world, *tried, *wanted, *rule, row, real)
