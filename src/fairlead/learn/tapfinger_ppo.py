@@ -67,7 +67,7 @@ class TapFingerSettings:
     horizon: int = 16
     """Steps that it is looked ahead, under the tuned rule, to tell what a decision was worth."""
     futures: int = 4
-    """Futures, drawn anew for every decision, on which that is told."""
+    """Futures, drawn anew for every step of time, on which that is told."""
     discount: float = 0.9
     """Of what later decisions save, for each step of time."""
     trace: float = 0.9
