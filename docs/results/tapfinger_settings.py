@@ -35,7 +35,7 @@ class Training:
 
     scenario: str
     overrides: tuple[str, ...] = ()
-    steps: int = 1_000_000
+    steps: int = 500_000
     options: tuple[str, ...] = ()
 
     def command(self, name: str, seed: int, out: Path = Path("runs")) -> list[str]:

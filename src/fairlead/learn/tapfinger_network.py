@@ -2,12 +2,13 @@
 
 Every cluster is an agent with the same weights; what it is, its embedding tells. It points at one of the tasks that it
 sees and that fit, or at nothing; then it picks amounts for that task from all that are possible, as one choice. Raw
-features go to the heads beside the embeddings. Inputs are "tasks-1" (fairlead.policies.tasks.observe). Masked scores
-are -1e9, never infinite. Trained by `tapfinger_ppo`.
+features, their numbers told apart, go to the heads beside the embeddings. Inputs are "tasks-1"
+(fairlead.policies.tasks.observe). Masked scores are -1e9, never infinite. Trained by `tapfinger_ppo`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -16,8 +17,10 @@ from torch import nn
 
 from fairlead.learn.han import Han
 from fairlead.learn.plain import Plain
+from fairlead.policies.tasks.observe import FOUR, TEN
 
 _FAR: Final = -1e9
+_PLACES: Final = 17  # of hat functions
 _ALIKE: Final = 1e-4  # scores that differ by less count as the same
 SIZES: Final = {"small": (64, 4, 2), "paper": (256, 4, 6)}  #: Hidden units, heads and layers of the graph network.
 #: The paper's ablations: perceptrons in place of the graph network; any of the tasks that fit, whichever; both
@@ -81,6 +84,29 @@ def _jumbled(x: Inputs) -> torch.Tensor:
     return torch.frac(torch.sin(12.9898 * where + 78.233 * when).abs() * 437.585)
 
 
+class Hats(nn.Module):
+    """Numbers told apart: beside each feature that counts something, its hat functions at 0 to 16 units.
+
+    What a decision is worth jumps from one number to the next (with 9 GPUs a task takes 3 steps, with 10 it takes 2),
+    which perceptrons of smooth features take long to learn.
+    """
+
+    units: torch.Tensor
+    places: torch.Tensor
+
+    def __init__(self, units: Sequence[float]) -> None:
+        super().__init__()
+        self.counts = [i for i, unit in enumerate(units) if unit]
+        self.register_buffer("units", torch.tensor([units[i] for i in self.counts]))
+        self.register_buffer("places", torch.arange(_PLACES))
+        self.width = len(units) + _PLACES * len(self.counts)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(..., width) from (..., features)."""
+        count = (x[..., self.counts] * self.units).clamp(max=_PLACES - 1.0)
+        return torch.cat([x, torch.relu(1.0 - (count[..., None] - self.places).abs()).flatten(-2)], -1)
+
+
 class TapFinger(nn.Module):
     """The actor of all clusters, and the critic."""
 
@@ -92,8 +118,10 @@ class TapFinger(nn.Module):
         super().__init__()
         hidden, heads, layers = SIZES[size]
         self.shape, self.size, self.ablation = shape, size, ablation
-        task = shape.resources + shape.types + 2
-        cluster = 2 * shape.resources + 2
+        amounts = [min(_PLACES - 1.0, float(most)) for most in shape.most]
+        self.of_cluster = Hats([*amounts, *[0.0] * shape.resources, TEN, TEN])
+        self.of_task = Hats([*amounts, *[0.0] * shape.types, FOUR, FOUR])
+        task, cluster = self.of_task.width, self.of_cluster.width
         widths = {"cluster": cluster, "pending": task, "running": task, "shortcut": 1}
         plain = ablation in ("no-han", "vanilla")
         self.graph: nn.Module = Plain(widths, hidden) if plain else Han(widths, hidden, heads, layers)
@@ -112,14 +140,17 @@ class TapFinger(nn.Module):
         self.amounts = nn.Sequential(
             nn.Linear(hidden + task + cluster, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, len(grid))
         )
-        self.value = nn.Sequential(nn.Linear(3 * hidden + 4, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, 1))
+        self.value = nn.Sequential(nn.Linear(3 * hidden + 4, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, 2))
         for last in (self.score, *list(self.amounts)[-1:], *list(self.value)[-1:]):
             assert isinstance(last, nn.Linear)
             nn.init.orthogonal_(last.weight, 0.01)
             nn.init.zeros_(last.bias)
 
     def embed(self, x: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What the heads need: tokens (B, N, P + 1, hidden), slot scores (B, N, P + 1) and the value (B,)."""
+        """What the heads need: tokens (B, N, P + 1, hidden), slot scores (B, N, P + 1), and values (B, 2).
+
+        The first value is of all that is saved from now on, the second of what later decisions save.
+        """
         graph = self._graph(x)
         return *self._point(x, graph), self._value(x, graph)
 
@@ -139,16 +170,18 @@ class TapFinger(nn.Module):
 
     def _graph(self, x: Inputs) -> Any:
         shortcut = torch.ones_like(x.cluster[:, :1, :1])
-        features = {"cluster": x.cluster, "pending": x.pending, "running": x.running, "shortcut": shortcut}
+        features = {"cluster": self.of_cluster(x.cluster), "pending": self.of_task(x.pending)}
+        features |= {"running": self.of_task(x.running), "shortcut": shortcut}
         return self.graph(features, x.seen, x.runs_on)
 
     def _point(self, x: Inputs, graph: Any) -> tuple[torch.Tensor, torch.Tensor]:
         b, n, p = x.slots.shape
         there = (x.slots >= 0).to(x.fits.dtype)
-        nodes = torch.cat([graph["pending"], x.pending], -1)  # (B, U, hidden + task)
+        nodes = torch.cat([graph["pending"], self.of_task(x.pending)], -1)  # (B, U, hidden + task)
         rows = x.slots.clamp(min=0).flatten(1)[..., None].expand(-1, -1, nodes.shape[-1])
         mine = nodes.gather(1, rows).view(b, n, p, -1)
-        place = self.place(torch.cat([graph["cluster"], x.cluster], -1))[:, :, None]  # (B, N, 1, hidden)
+        clusters = torch.cat([graph["cluster"], self.of_cluster(x.cluster)], -1)
+        place = self.place(clusters)[:, :, None]  # (B, N, 1, hidden)
         tokens = torch.cat([self.token(mine) + place, self.nothing + place], 2).flatten(0, 1)  # (B N, P + 1, hidden)
         counts = torch.cat([there, torch.ones_like(there[..., :1])], -1).flatten(0, 1)
         away = _FAR * (1.0 - counts[:, None, None])
@@ -170,7 +203,7 @@ class TapFinger(nn.Module):
         pooled += [(graph[name] * there).sum(1) / 10.0 for name, there in (("pending", waiting), ("running", running))]
         queued = x.cluster[..., -1].sum(1, keepdim=True)
         free = (x.cluster[..., : self.shape.resources]).sum((1, 2))[:, None]
-        return self.value(torch.cat([*pooled, waits / 10.0, runs / 10.0, queued, free / 10.0], -1))[:, 0]
+        return self.value(torch.cat([*pooled, waits / 10.0, runs / 10.0, queued, free / 10.0], -1))
 
     def allocate(self, x: Inputs, tokens: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
         """Scores of all allocations (B, N, A) for the chosen slots (B, N); of nothing, only 0 is possible."""
@@ -178,7 +211,7 @@ class TapFinger(nn.Module):
         token = tokens.gather(2, index)[:, :, 0]
         rows = x.slots.gather(2, slots.clamp(max=x.slots.shape[2] - 1)[..., None])[..., 0].clamp(min=0)  # (B, N)
         task = x.pending.gather(1, rows[..., None].expand(-1, -1, x.pending.shape[-1]))
-        scores = self.amounts(torch.cat([token, task, x.cluster], -1))
+        scores = self.amounts(torch.cat([token, self.of_task(task), self.of_cluster(x.cluster)], -1))
         kinds = task[..., self.shape.resources : self.shape.resources + self.shape.types]
         least, most = kinds @ self.least, x.free[..., self.elastic]  # (B, N, elastic)
         possible = ((self.grid >= least[:, :, None]) & (self.grid <= most[:, :, None])).all(-1)

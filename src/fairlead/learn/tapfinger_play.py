@@ -73,7 +73,8 @@ class Roll:
         agents, world = (steps, size, clusters), (steps, size)
         self.chosen, self.given = (torch.zeros(agents, dtype=torch.int64, device=device) for _ in range(2))
         self.log_slot, self.log_amounts, self.won = (torch.zeros(agents, device=device) for _ in range(3))
-        self.reward, self.value, self.target = (torch.zeros(world, device=device) for _ in range(3))
+        self.reward = torch.zeros(world, device=device)
+        self.value, self.target = (torch.zeros(*world, 2, device=device) for _ in range(2))
         self.own, self.advantage = (torch.zeros(agents, device=device) for _ in range(2))
         self.now, self.episode, self.passed = (np.zeros(world, np.int64) for _ in range(3))  # steps, until the next
         self.ended = np.zeros(world, np.bool_)

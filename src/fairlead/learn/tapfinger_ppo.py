@@ -5,9 +5,10 @@ Pr(task) Pr(amounts | task)^m, where m is 0 for who lost the task to another in 
 of the paper). The reward of a decision is what it saves: the tasks alive, summed over the steps to come, if the tuned
 rule takes over before it, less those if it takes over after it, on several futures that are drawn. Over an episode that
 adds up to the gap to the rule, on average, if the horizon outlasts what decisions lead to. What an agent learns from is
-what its own choice saves, given the others'; what later decisions save is discounted. So most luck cancels out: the
-workload's (Mao et al. 2019), and that of other agents (Foerster et al. 2018). Worlds of one group have the same
-workload, and advantages are relative to those of the others at the same time. Values are normalised.
+what its own choice saves, given the others', with what decisions save that follow in the same step, which may mend what
+the rule would have done next; those of later steps are discounted. So most luck cancels out: the workload's (Mao et al.
+2019), and that of other agents (Foerster et al. 2018). Worlds of one group have the same workload, and advantages are
+relative to those of the others at the same time. Values are normalised.
 
 Run by `tapfinger`.
 """
@@ -68,9 +69,9 @@ class TapFingerSettings:
     """Steps that it is looked ahead, under the tuned rule, to tell what a decision was worth."""
     futures: int = 4
     """Futures, drawn anew for every step of time, on which that is told."""
-    discount: float = 0.9
-    """Of what later decisions save, for each step of time."""
-    trace: float = 0.9
+    discount: float = 0.0
+    """Of what later decisions save, for each step of time; 0: those of the same step count alone."""
+    trace: float = 1.0
     """Lambda of generalised advantage estimation, for each decision."""
     value_weight: float = 0.5
     """Of the critic's loss."""
@@ -263,15 +264,15 @@ class Training:
         roll, state, discount = self._roll, self.state, self.settings.discount
         goes_on = torch.from_numpy(np.where(roll.ended, 0.0, discount**roll.passed)).float().to(self.device)
         whole = state.deviation or 1.0
-        value, after = roll.value * whole + state.mean, last * whole + state.mean
-        running = torch.zeros_like(last)
+        value, after = roll.value * whole + state.mean, last[..., 0] * whole + state.mean
+        running = torch.zeros_like(after)
         for t in reversed(range(len(value))):
-            error = roll.reward[t] + goes_on[t] * after - value[t]
-            running = error + self.settings.trace * goes_on[t] * running
-            roll.target[t], after = running + value[t], value[t]
+            roll.target[t, :, 1] = goes_on[t] * (after + self.settings.trace * running)  # what is saved later,
+            roll.target[t, :, 0] = roll.reward[t] + roll.target[t, :, 1]  # and with what is saved now
+            after = value[t, :, 0]
+            running = roll.target[t, :, 0] - after
         self._follow(float(roll.target.mean()), float(roll.target.std()))
-        later = roll.target - roll.reward - value
-        roll.advantage[:] = roll.own + later[..., None]
+        roll.advantage[:] = roll.own + (roll.target - value)[..., 1:]
         roll.advantage -= self._of_group(roll.advantage)
         roll.advantage /= roll.advantage[roll.can].std() + 1e-6
 

@@ -18,8 +18,10 @@ from fairlead.domain.task_records import UNSEEN, Snapshot
 from fairlead.policies.jit import inlined
 
 VERSION: Final = "tasks-1"
-_TEN: Final = np.float32(0.1)
-_FOUR: Final = np.float32(0.25)
+TEN: Final = 10.0  #: Tasks that are a count of 1.
+FOUR: Final = 4.0  #: Steps that are a time of 1.
+_TEN: Final = np.float32(1 / TEN)
+_FOUR: Final = np.float32(1 / FOUR)
 
 
 class Observations(NamedTuple):
