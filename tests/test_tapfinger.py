@@ -599,6 +599,18 @@ def test_wrong_options_are_one_line(
 
 
 @pytest.mark.slow
+def test_a_short_training_passes_the_clone_that_it_begins_as(tmp_path: Path) -> None:
+    """With all that is default but its length: by more than chance, on workloads that it does not learn from."""
+    scenario = load_tasks("tapfinger-3", ())
+    settings = TapFingerSettings(clone=12, validations=1, validation_workloads=48)
+    asked = replace(question(tmp_path / "run", settings, 3 * 8192), world=task_world(scenario, ()))
+    told = Quiet()
+    train_tapfinger(asked, told, resume=False)
+    first, last = told.points[0], told.points[-1]
+    assert last.gap + last.ci95 < first.gap - first.ci95
+
+
+@pytest.mark.slow
 def test_a_short_training_improves_on_its_start(tmp_path: Path) -> None:
     """Without a clone to begin with: it comes to a quarter of where it began, with advantages of 0 to no less.
 

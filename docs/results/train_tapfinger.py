@@ -5,8 +5,8 @@
     python docs/results/train_tapfinger.py bundles FOLDER [--out runs]   make bundles of those that are finished
 
 The second needs NumPy, Numba and torch alone, with `src` on the path, and can be stopped and started again; it leaves
-FOLDER/NAME-SEED/checkpoint. Each process has a core of its own and uses a little of the GPU; where MPS runs they share
-it better.
+FOLDER/NAME-SEED/checkpoint. Each process has a core of its own (by `taskset`) and uses a little of the GPU; where MPS
+runs they share it better.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from tapfinger_settings import TRAININGS
@@ -43,7 +42,7 @@ def train(folder: Path, names: list[str], at_once: int, seconds: float) -> None:
     for i in range(at_once):
         cores.put(own[i % len(own)])
     with ThreadPoolExecutor(at_once) as pool:
-        list(pool.map(lambda job: _train(folder, *job, end, cores), jobs))
+        list(pool.map(lambda job: _train(folder, job[0], job[1], end, cores), jobs))
     for name, seed in sorted(jobs):
         log = folder / f"{name}-{seed}.log"
         print(f"{name}-{seed}: {log.read_text().splitlines()[-1] if log.exists() else 'not begun'}", flush=True)
@@ -56,10 +55,10 @@ def _train(folder: Path, name: str, seed: int, end: float, cores: queue.SimpleQu
     what = ["--world", str(folder / f"{name}.npz"), *training.options, "--steps", str(training.steps)]
     how = ["--seed", str(seed), "--device", "cuda", "--seconds", str(left), "--out", str(out)]
     again = ["--resume"] if (out / "checkpoint").exists() else []
-    command, core = [sys.executable, "-m", "fairlead.learn.tapfinger", *what, *how, *again], cores.get()
+    core = cores.get()
     with (folder / f"{name}-{seed}.log").open("a") as log:
-        begin = partial(os.sched_setaffinity, 0, {core})
-        if subprocess.run(command, stdout=log, stderr=log, check=False, preexec_fn=begin).returncode == 0:
+        command = ["taskset", "-c", str(core), sys.executable, "-m", "fairlead.learn.tapfinger", *what, *how, *again]
+        if subprocess.run(command, stdout=log, stderr=log, check=False).returncode == 0:
             (out / "finished").touch()
     cores.put(core)
 

@@ -46,7 +46,8 @@ examples:
 
 _TAPFINGER = """\
 The agents of all clusters place tasks together and say how much of each resource a task gets. They begin as the tuned
-rule of the scenario and learn to be better; the gap to it is shown as it goes. One GPU takes minutes, a CPU an hour.
+rule of the scenario and learn to be better; the gap to it is shown as it goes. A GPU takes minutes, a core of a CPU
+half an hour.
 """
 
 _TAPFINGER_EXAMPLES = """\

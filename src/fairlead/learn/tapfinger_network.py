@@ -151,15 +151,15 @@ class TapFinger(nn.Module):
 
         The first value is of all that is saved from now on, the second of what later decisions save.
         """
-        graph = self._graph(x)
-        return *self._point(x, graph), self._value(x, graph)
+        finer, graph = self._graph(x)
+        return *self._point(x, finer, graph), self._value(x, graph)
 
     def choose(self, x: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The most likely slot of each cluster, amounts for it, and the slot's probability (B, N).
 
         Of tasks that are alike the first is taken, whatever rounding makes of their scores; without a pointer any.
         """
-        tokens, scores = self._point(x, self._graph(x))
+        tokens, scores = self._point(x, *self._graph(x))
         later = torch.arange(scores.shape[-1], device=scores.device, dtype=scores.dtype)
         if self.ablation == "no-pointer":
             later = _jumbled(x) * later[-1]
@@ -168,20 +168,19 @@ class TapFinger(nn.Module):
         allocations = self.allocate(x, tokens, slots).argmax(-1)
         return slots, allocations, torch.softmax(scores, -1).gather(-1, slots[..., None])[..., 0]
 
-    def _graph(self, x: Inputs) -> Any:
-        shortcut = torch.ones_like(x.cluster[:, :1, :1])
-        features = {"cluster": self.of_cluster(x.cluster), "pending": self.of_task(x.pending)}
-        features |= {"running": self.of_task(x.running), "shortcut": shortcut}
-        return self.graph(features, x.seen, x.runs_on)
+    def _graph(self, x: Inputs) -> tuple[Any, Any]:
+        """Features with their numbers told apart, and embeddings, of each kind of node."""
+        finer = {"cluster": self.of_cluster(x.cluster), "pending": self.of_task(x.pending)}
+        finer |= {"running": self.of_task(x.running), "shortcut": torch.ones_like(x.cluster[:, :1, :1])}
+        return finer, self.graph(finer, x.seen, x.runs_on)
 
-    def _point(self, x: Inputs, graph: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def _point(self, x: Inputs, finer: Any, graph: Any) -> tuple[torch.Tensor, torch.Tensor]:
         b, n, p = x.slots.shape
         there = (x.slots >= 0).to(x.fits.dtype)
-        nodes = torch.cat([graph["pending"], self.of_task(x.pending)], -1)  # (B, U, hidden + task)
+        nodes = torch.cat([graph["pending"], finer["pending"]], -1)  # (B, U, hidden + task)
         rows = x.slots.clamp(min=0).flatten(1)[..., None].expand(-1, -1, nodes.shape[-1])
         mine = nodes.gather(1, rows).view(b, n, p, -1)
-        clusters = torch.cat([graph["cluster"], self.of_cluster(x.cluster)], -1)
-        place = self.place(clusters)[:, :, None]  # (B, N, 1, hidden)
+        place = self.place(torch.cat([graph["cluster"], finer["cluster"]], -1))[:, :, None]  # (B, N, 1, hidden)
         tokens = torch.cat([self.token(mine) + place, self.nothing + place], 2).flatten(0, 1)  # (B N, P + 1, hidden)
         counts = torch.cat([there, torch.ones_like(there[..., :1])], -1).flatten(0, 1)
         away = _FAR * (1.0 - counts[:, None, None])

@@ -79,7 +79,7 @@ class TapFingerSettings:
     """What is longer is cut."""
     prior: str = "copies"
     """Whose claim to a task weighs more: copies (the paper's) or softmax (its authors' program's)."""
-    clone: int = 24
+    clone: int = 96
     """Roll-outs in which it clones the tuned rule first; 0: none."""
     validations: int = 12
     """How often it is validated; the best of these becomes the bundle."""
