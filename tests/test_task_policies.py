@@ -180,6 +180,17 @@ def test_the_tuned_rule_takes_types_that_go_first_first() -> None:
         assert set(started) == {first}
 
 
+def test_the_thrifty_rule_gives_no_more_than_makes_a_task_faster(tmp_path: Path) -> None:
+    # Of 12 GPUs the tuned rule gives 10 and 2; 7 are as fast as 10, which leaves 5, and 4 are as fast as 5.
+    steps = [9, 8, 7, 6, 6, 5, 4, 4, 4, 4, 3, 3]
+    (speed,) = measured(tmp_path, only=steps).values()
+    rule = TunedRule(by="gpu", wanted={"only": {"gpu": 10}}, least={}, **HERE)
+    one = (cluster("edge-1", 4, 12),)
+    scenario, world = all_at_once(kind("only", speed, share=1.0), tasks=2, clusters=one, tuned_rule=rule)
+    assert [a[1] for *_, a in answer_of(scenario, "tuned-rule", world)] == [10, 2]
+    assert [a[1] for *_, a in answer_of(scenario, "thrifty-rule", world)] == [7, 4]
+
+
 def test_without_a_rule_the_tuned_rule_says_how_to_get_one() -> None:
     with pytest.raises(UserError, match="fairlead tune"):
         find_task_policy("tuned-rule").parameters(tasks_scenario(), None)

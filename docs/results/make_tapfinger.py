@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tables import HERE, Cell, draw, fill, read, write_csv
-from tapfinger_settings import FEW, SETTINGS
+from tapfinger_settings import SETTINGS
 
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
 
@@ -53,7 +53,7 @@ class Found:
     def steps(self, policy: str, few: bool = False) -> list[float]:
         cell = self.few if policy in self.few.by_seed and policy not in self.all.by_seed else self.all
         values: list[float] = cell.by_seed[policy]["completion_steps"]
-        return values[:FEW] if few else values
+        return values[: SETTINGS[self.name].few] if few else values
 
     def gap(self, policy: str, to: str) -> Estimate:
         """Policy - to, over the same workloads."""
@@ -153,6 +153,7 @@ def table(one: Found) -> str:
         "| policy | mean completion, steps | agent - it | median | p95 | knows, may |",
         "|---|---|---|---|---|---|",
     ]
+    few = SETTINGS[one.name].few
     names = [*one.all.by_seed, *(name for name in one.few.by_seed if name not in one.all.by_seed)]
     for name in sorted(names, key=lambda name: estimate(one.steps(name)).mean):
         if name.startswith("runs/") and name not in one.agents:
@@ -166,14 +167,14 @@ def table(one: Found) -> str:
         ]
         shown = f"TapFinger, seed {name[-1]}" if name in one.agents else name
         shown = f"**{shown}**" if name == one.ships else shown
-        few = f" ({FEW} workloads)" if cell is one.few else ""
+        only = f" ({few} workloads)" if cell is one.few else ""
         gap = "" if name == one.ships else signed(one.gap(one.ships, name))
         lines.append(
-            f"| {shown}{few} | {mean(one.steps(name))} | {gap} | {median:.1f} | {p95:.1f} | {', '.join(may)} |"
+            f"| {shown}{only} | {mean(one.steps(name))} | {gap} | {median:.1f} | {p95:.1f} | {', '.join(may)} |"
         )
     if one.few.bound:
         gap = paired_difference(one.steps(one.ships, few=True), one.few.bound)
-        lines.append(f"| *bound* ({FEW} workloads) | {mean(one.few.bound)} | {gap.mean:+.3f} ± {gap.ci95:.3f} | | | |")
+        lines.append(f"| *bound* ({few} workloads) | {mean(one.few.bound)} | {gap.mean:+.3f} ± {gap.ci95:.3f} | | | |")
     return "\n".join(lines)
 
 

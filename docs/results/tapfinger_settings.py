@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FIRST_SEED, SEEDS, FEW = 40_000, 200, 24
-RULES = "random,min,tuned-rule,shortest-first,optimus,afs,hesrpt,tiresias"
+RULES = "random,min,tuned-rule,thrifty-rule,shortest-first,optimus,afs,hesrpt,tiresias"
 SLOW = "tuned-rule,sia,rollout"  # seconds a workload each, and so is the bound
 
 
@@ -52,6 +52,7 @@ class Setting:
     scenario: str
     trained: str
     overrides: tuple[str, ...] = ()
+    few: int = FEW  # workloads of what is slow
 
     def command(self, name: str, policies: str, seeds: int) -> list[str]:
         changes = [word for change in self.overrides for word in ("--set", change)]
@@ -107,7 +108,7 @@ TRAININGS = {
 }
 
 SETTINGS = {
-    "t3": Setting("3 clusters, 3 arrivals a step", "tapfinger-3", "t3"),
+    "t3": Setting("3 clusters, 3 arrivals a step", "tapfinger-3", "t3", few=SEEDS),
     "t3n": Setting("the same, with the paper's noise", "tapfinger-3", "t3n", NOISE),
     "t3p": Setting("the same, with the paper's speed", "tapfinger-3", "t3p", PAPER),
     "t3l2": Setting(
@@ -137,7 +138,7 @@ SETTINGS = {
     ),
     "t6h": Setting("6 unlike clusters, 6 arrivals a step", "tapfinger-6-hetero", "t6h"),
     "tb3": Setting("test-bed tasks, 3 clusters, 1,000 tasks", "tapfinger-testbed-3", "tb3"),
-    "tb6": Setting("test-bed tasks, 6 clusters, 2,000 tasks", "tapfinger-testbed-6", "tb6"),
+    "tb6": Setting("test-bed tasks, 6 clusters, 2,000 tasks", "tapfinger-testbed-6", "tb6", few=8),
     "t3s": Setting("3 clusters, single-task, 2 arrivals a step", "tapfinger-3", "t3s", ALONE),
     "pt": Setting("pointer test", "pointer-test", "pt"),
 }
@@ -152,7 +153,7 @@ def main() -> None:
         agents = ",".join(f"runs/{who}-{seed}" for who in names for seed in range(3))
         print(shlex.join([*setting.command(f"{name}-rules", RULES, SEEDS), "--no-bound"]))
         print(shlex.join([*setting.command(f"{name}-agents", agents, SEEDS), "--no-bound"]))
-        print(shlex.join(setting.command(f"{name}-slow", SLOW, FEW)))
+        print(shlex.join(setting.command(f"{name}-slow", SLOW, setting.few)))
 
 
 if __name__ == "__main__":

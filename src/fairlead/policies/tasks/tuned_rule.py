@@ -41,6 +41,12 @@ def parameters(scenario: TaskScenario, steps: Any) -> Any:
 @task_policy("tuned-rule", prepare=parameters)
 def tuned_rule(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
     """All that the rule starts now; how many that are."""
+    return place(snapshot, parameters, False, out)
+
+
+@jit
+def place(snapshot: Snapshot, parameters: Any, thrifty: bool, out: Placements) -> int:
+    """What a rule of this family starts; a thrifty one gives no more than makes a task faster."""
     types, (clusters, kinds) = int(parameters[2]), snapshot.free.shape
     rank, wanted = parameters[3 : 3 + types], parameters[3 + types : 3 + types * (1 + kinds)]
     least = parameters[3 + types * (1 + kinds) :]
@@ -57,12 +63,31 @@ def tuned_rule(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -
             low = snapshot.minimum[task.type, k]
             amount = max(low, min(int(wanted[first + k]), snapshot.most[k], free[n, k])) if snapshot.elastic[k] else low
             out.amounts[placed, k] = amount
-            free[n, k] -= amount
+        if thrifty:
+            _save(snapshot, task.type, out.amounts[placed])
+        for k in range(kinds):
+            free[n, k] -= out.amounts[placed, k]
         row = out.rows[placed]
         row.task, row.cluster, row.what = task.task, n, START
         taken[n] = snapshot.single
         placed += 1
     return placed
+
+
+@jit
+def _save(snapshot: Snapshot, kind: int, amounts: Any) -> None:
+    """Cut amounts to the least with which a task of this type takes no more steps: of the last resource first."""
+    number = 0
+    for k in range(len(amounts)):
+        if snapshot.elastic[k]:
+            number = number * (snapshot.most[k] + 1) + amounts[k]
+    longest, units = snapshot.steps[kind, number], 1  # units: what one more of the resource adds to the number
+    for k in range(len(amounts) - 1, -1, -1):
+        if not snapshot.elastic[k]:
+            continue
+        while amounts[k] > snapshot.minimum[kind, k] and snapshot.steps[kind, number - units] <= longest:
+            amounts[k], number = amounts[k] - 1, number - units
+        units *= snapshot.most[k] + 1
 
 
 @jit
