@@ -25,18 +25,19 @@ def rule(wanted: str, least: str, packing: str, first: str = "") -> tuple[str, .
 
 
 HALF = ("clusters.*.amounts.cpu=16", "clusters.*.amounts.gpu=8")
-LONG = ("--hyper", "horizon=32")  # these tasks take longer
+LONG = ("--hyper", "horizon=32")  # decisions there matter for longer
 SINGLE = ("mode=single", "switching=0.5")
 
 
 @dataclass(frozen=True)
 class Training:
-    """Where agents are trained, for how many decisions, with what options."""
+    """Where agents are trained, for how many decisions, with what options, and the name by which the best one ships."""
 
     scenario: str
     overrides: tuple[str, ...] = ()
     steps: int = 500_000
     options: tuple[str, ...] = ()
+    ships: str = ""
 
     def command(self, name: str, seed: int, out: Path = Path("runs")) -> list[str]:
         changes = [word for change in self.overrides for word in ("--set", change)]
@@ -65,13 +66,13 @@ PAPER = ("speed=paper", *rule("sensitive: {gpu: 9}", "sensitive: {gpu: 5}", "bes
 ALONE = (*SINGLE, "rate=2", *rule("sensitive: {gpu: 10}", "sensitive: {gpu: 7}", "worst", "sensitive"))
 
 TRAININGS = {
-    "t3": Training("tapfinger-3"),
-    "t3n": Training("tapfinger-3", NOISE),
-    "t3p": Training("tapfinger-3", PAPER),
-    "t3r": Training("tapfinger-3", options=("--rates", "1.5,2.5,3,3.5")),
-    "t3s": Training("tapfinger-3", ALONE),
-    "t6": Training("tapfinger-6"),
-    "t6h": Training("tapfinger-6-hetero"),
+    "t3": Training("tapfinger-3", ships="tapfinger-3-agents"),
+    "t3n": Training("tapfinger-3", NOISE, 1_000_000, LONG, "tapfinger-3-noise-agents"),
+    "t3p": Training("tapfinger-3", PAPER, ships="tapfinger-3-paper-agents"),
+    "t3r": Training("tapfinger-3", options=("--rates", "1.5,2.5,3,3.5"), ships="tapfinger-3-rates-agents"),
+    "t3s": Training("tapfinger-3", ALONE, ships="tapfinger-3-single-agents"),
+    "t6": Training("tapfinger-6", ships="tapfinger-6-agents"),
+    "t6h": Training("tapfinger-6-hetero", ships="tapfinger-6-hetero-agents"),
     "tb3": Training(
         "tapfinger-testbed-3",
         (
@@ -85,6 +86,7 @@ TRAININGS = {
             ),
         ),
         options=LONG,
+        ships="tapfinger-testbed-3-agents",
     ),
     "tb6": Training(
         "tapfinger-testbed-6",
@@ -100,8 +102,9 @@ TRAININGS = {
             ),
         ),
         options=LONG,
+        ships="tapfinger-testbed-6-agents",
     ),
-    "pt": Training("pointer-test"),
+    "pt": Training("pointer-test", ships="pointer-test-agents"),
     "no-han": Training("tapfinger-3", options=("--ablation", "no-han")),
     "no-pointer": Training("tapfinger-3", options=("--ablation", "no-pointer")),
     "vanilla": Training("tapfinger-3", options=("--ablation", "vanilla")),

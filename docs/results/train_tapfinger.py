@@ -3,6 +3,7 @@
     python docs/results/train_tapfinger.py worlds FOLDER                 write what the trainings play in
     python docs/results/train_tapfinger.py train FOLDER [--seconds N]    train in there, or go on
     python docs/results/train_tapfinger.py bundles FOLDER [--out runs]   make bundles of those that are finished
+    python docs/results/train_tapfinger.py ship FOLDER                   put the best of every three into the package
 
 The second needs NumPy, Numba and torch alone, with `src` on the path, and can be stopped and started again; it leaves
 FOLDER/NAME-SEED/checkpoint. Each process has a core of its own (by `taskset`) and uses a little of the GPU; where MPS
@@ -12,6 +13,7 @@ runs they share it better.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import queue
 import shutil
@@ -23,6 +25,7 @@ from pathlib import Path
 
 from tapfinger_settings import TRAININGS
 
+SHIPPED = Path(__file__).parents[2] / "src/fairlead/policies/tasks/bundles"
 _SPARE = 30  # seconds that a process may need to stop
 
 
@@ -74,9 +77,23 @@ def bundles(folder: Path, out: Path) -> None:
             subprocess.run([*training.command(name, seed, out), "--resume"], check=True)
 
 
+def ship(folder: Path) -> None:
+    """Put the bundles in here that were best on their validation workloads, of three seeds each, into the package."""
+    for name, training in TRAININGS.items():
+        found = [json.loads(file.read_text()) for file in sorted(folder.glob(f"{name}-?/manifest.json"))]
+        if not training.ships or len(found) < 3:
+            continue
+        best = min(found, key=lambda manifest: manifest["validation"]["completion_steps"])
+        (made := SHIPPED / training.ships).mkdir(parents=True, exist_ok=True)
+        for file in ("model.onnx", "curve.csv"):
+            shutil.copy(folder / best["name"] / file, made / file)
+        (made / "manifest.json").write_text(json.dumps(best | {"name": training.ships}, indent=1) + "\n")
+        print(f"{training.ships}: {best['name']}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["worlds", "train", "bundles"])
+    parser.add_argument("what", choices=["worlds", "train", "bundles", "ship"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--names", default=",".join(TRAININGS), help="of trainings, all by default")
     parser.add_argument("--at-once", type=int, default=8)
@@ -90,6 +107,8 @@ def main() -> None:
         worlds(args.folder)
     elif args.what == "train":
         train(args.folder, args.names.split(","), args.at_once, args.seconds)
+    elif args.what == "ship":
+        ship(args.folder)
     else:
         bundles(args.folder, args.out)
 
