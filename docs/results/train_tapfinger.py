@@ -25,7 +25,6 @@ from pathlib import Path
 
 from tapfinger_settings import TRAININGS
 
-SHIPPED = Path(__file__).parents[2] / "src/fairlead/policies/tasks/bundles"
 _SPARE = 30  # seconds that a process may need to stop
 
 
@@ -79,6 +78,8 @@ def bundles(folder: Path, out: Path) -> None:
 
 def ship(folder: Path) -> None:
     """Put the bundles in here that were best on their validation workloads, of three seeds each, into the package."""
+    from fairlead.policies.tasks.learned import SHIPPED  # not there where `train` may run
+
     for name, training in TRAININGS.items():
         found = [json.loads(file.read_text()) for file in sorted(folder.glob(f"{name}-?/manifest.json"))]
         if not training.ships or len(found) < 3:

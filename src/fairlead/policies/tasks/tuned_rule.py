@@ -64,7 +64,7 @@ def place(snapshot: Snapshot, parameters: Any, thrifty: bool, out: Placements) -
             amount = max(low, min(int(wanted[first + k]), snapshot.most[k], free[n, k])) if snapshot.elastic[k] else low
             out.amounts[placed, k] = amount
         if thrifty:
-            _save(snapshot, task.type, out.amounts[placed])
+            _trim(snapshot, task.type, out.amounts[placed])
         for k in range(kinds):
             free[n, k] -= out.amounts[placed, k]
         row = out.rows[placed]
@@ -75,7 +75,7 @@ def place(snapshot: Snapshot, parameters: Any, thrifty: bool, out: Placements) -
 
 
 @jit
-def _save(snapshot: Snapshot, kind: int, amounts: Any) -> None:
+def _trim(snapshot: Snapshot, kind: int, amounts: Any) -> None:
     """Cut amounts to the least with which a task of this type takes no more steps: of the last resource first."""
     number = 0
     for k in range(len(amounts)):
