@@ -84,8 +84,8 @@ def main(folder: Path) -> None:
     for one in found:
         fill("tapfinger.md", one.name, table(one))
     fill("tapfinger.md", "ablations", ablations(found[0]))
-    draw("curves-tapfinger", curves("t3", "seconds"))
-    draw("curves-tapfinger-ablations", curves("t3", "step", *ABLATIONS))
+    draw("curves-tapfinger", curves("t3", "seconds", "seconds of training"))
+    draw("curves-tapfinger-ablations", curves("t3", "step", "decisions", *ABLATIONS))
 
 
 def found_in(folder: Path, name: str) -> Found:
@@ -119,7 +119,8 @@ def verdicts(found: list[Found]) -> str:
         planner = f"{estimate(one.steps('rollout')).mean:.3f} | {signed(one.gap(agent, 'rollout'))}"
         bound, way = "", ""
         if one.few.bound:
-            low, high, here = one.few.bound_mean, *(estimate(one.steps(who, few=True)).mean for who in (rival, agent))
+            names = ("tuned-rule", agent)
+            low, high, here = one.few.bound_mean, *(estimate(one.steps(who, few=True)).mean for who in names)
             bound, way = f"{low:.3f}", f"{100 * (high - here) / (high - low):.0f} %"
         lines.append(
             f"| {SETTINGS[one.name].title} | {rival} {mean(one.steps(rival))} | {mean(one.steps(agent))} | "
@@ -203,20 +204,20 @@ def rows(one: Found) -> list[dict[str, Any]]:
     return found
 
 
-def curves(name: str, over: str, *also: str) -> dict[str, Any]:
-    """The gap to the tuned rule in validations, over seconds or decisions, a line for each training."""
+def curves(name: str, over: str, label: str, *also: str) -> dict[str, Any]:
+    """The gap to the tuned rule in validations, over seconds or decisions: a line for each training."""
+    gap = "gap to the tuned rule, steps"
     values = [
-        {"training": f"{who}, seed {seed}", over: float(row[over]), "gap to the tuned rule, steps": float(row["gap"])}
+        {"network": "whole" if who == name else who, "seed": seed, label: float(row[over]), gap: float(row["gap"])}
         for who in (name, *also)
         for seed in range(3)
         for row in csv.DictReader((CURVES / f"tapfinger-{who}-{seed}.csv").open())
     ]
-    scale = {"type": "symlog", "constant": 0.1}
-    y = {"field": "gap to the tuned rule, steps", "type": "quantitative", "scale": scale}
     encoding = {
-        "x": {"field": over, "type": "quantitative"},
-        "y": y,
-        "color": {"field": "training", "type": "nominal"},
+        "x": {"field": label, "type": "quantitative"},
+        "y": {"field": gap, "type": "quantitative", "scale": {"type": "symlog", "constant": 0.1}},
+        "color": {"field": "network" if also else "seed", "type": "nominal"},
+        "detail": {"field": "seed", "type": "nominal"},
     }
     line = {"type": "line", "point": True}
     return {"width": 560, "height": 300, "data": {"values": values}, "mark": line, "encoding": encoding}
