@@ -58,6 +58,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.gym
 	$(BIN)/python -m benchmarks.agents
 	$(BIN)/python -m benchmarks.tasks
+	$(BIN)/python -m benchmarks.detect
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

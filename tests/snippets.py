@@ -59,6 +59,7 @@ NOT_RUN = {
     r"^python -m benchmarks\.": "takes minutes: `make bench`",
     r"^python -m fairlead\.learn\.tapfinger ": "needs a GPU to be quick; test_tapfinger runs it",
     r"^fairlead (compare|sweep) .*--json results/": "takes hours, and agents of the reader's own",
+    r"^fairlead detect --watch": "goes on until it is told to stop; test_detect runs it",
     r"^fairlead explain .*--policy \./runs/": "a bundle of the reader's own; test_explain runs it",
 }
 
@@ -121,8 +122,8 @@ def run_page(page: str, folder: Path) -> None:
                     run_command(line, folder)
             elif block.language == "yaml":
                 file.write_text(block.text)
-                if is_of_tasks(file):
-                    continue  # its other files come below; commands run it
+                if is_of_tasks(file) or is_catalog(file):
+                    continue  # its other files come below, or it is no scenario; commands run it
                 assert len(simulate(load(str(file), ["duration_s=5"]), "load-balancing").rows) > 0
             elif block.language == "toml":
                 tomllib.loads(block.text)
@@ -141,6 +142,11 @@ def _of_tasks(command: str, arguments: list[str]) -> list[str]:
     if not named or command not in ("compare", "sweep", "tune"):
         return []
     return ["--workloads", "2"] if command == "tune" else ["--seeds", "1", "--set", "tasks=20", "--jobs", "1"]
+
+
+def is_catalog(file: Path) -> bool:
+    """Whether these are devices to detect."""
+    return set(yaml.safe_load(file.read_text())) == {"devices"}
 
 
 def is_of_tasks(file: Path) -> bool:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fairlead.cli.console import console
 from fairlead.cli.task_catalog import columns_table, powers, show_task_scenario
 from fairlead.domain.hardware import Node
 from fairlead.domain.models import Deployment, Latency, Variant
@@ -21,19 +22,6 @@ from fairlead.policies.interface import registry
 from fairlead.policies.tasks.learned import learned_task_policies
 from fairlead.scenarios.loader import available, available_tasks, load, load_any, load_tasks
 from fairlead.sim.tasks.catalog import task_policies
-
-
-class _Console(Console):
-    """Leaves it to `main` what a reader that has gone means."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def console(stderr: bool = False) -> Console:
-    """Standard output (or error); wide enough for tables when it is not a terminal."""
-    stream = sys.stderr if stderr else sys.stdout
-    return _Console(width=None if stream.isatty() else 200, highlight=False, stderr=stderr)
 
 
 def warn_broken() -> None:
@@ -74,9 +62,13 @@ def policies() -> int:
     if learned.row_count:
         console().print(learned)
     tasks = columns_table("task policy", "what it does", "source", "kind", "knows, may")
-    for t in (task_policies() | learned_task_policies()).values():
+    for t in task_policies().values():
         tasks.add_row(*map(escape, (t.name, t.summary, t.source, t.kind, powers(t))))
     console().print(tasks)
+    agents = columns_table("learned task policy", "what it does", "trained on")
+    for a in learned_task_policies().values():
+        agents.add_row(*map(escape, (a.name, a.summary, a.placer.trained_on)))
+    console().print(agents)
     warn_broken()
     return 0
 

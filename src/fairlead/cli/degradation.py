@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairlead.cli.catalog import console
+from fairlead.cli.console import console
 from fairlead.cli.experiment import check_outputs, write_outputs
 from fairlead.cli.tables import Columns, foot, head
 from fairlead.experiments.degradation import as_document, study

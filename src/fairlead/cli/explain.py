@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from fairlead.cli.catalog import console
+from fairlead.cli.console import console
 from fairlead.cli.experiment import MOST_SEED, check_outputs, write_outputs
 from fairlead.cli.tables import Columns, foot, head, print_fitting
 from fairlead.domain.errors import UserError

@@ -15,6 +15,7 @@ from fairlead.cli.options import (
     add_catalog,
     add_compare,
     add_degradation,
+    add_detect,
     add_explain,
     add_report,
     add_sweep,
@@ -35,6 +36,7 @@ examples:
   fairlead degradation ecsrl                       how workloads slow each other down on its devices
   fairlead train aset --scenario full-edge --out runs/mine        an agent that picks the rule of each window
   fairlead explain ecsrl --policy ecsrl --at 30    why a learned policy decided as it did
+  fairlead detect                                  what accelerators this host has
 """
 
 
@@ -55,7 +57,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"fairlead {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for add in (add_compare, add_sweep, add_report, add_degradation, add_tune, add_train, add_explain, add_catalog):
+    for add in (
+        add_compare,
+        add_sweep,
+        add_report,
+        add_degradation,
+        add_tune,
+        add_train,
+        add_explain,
+        add_detect,
+        add_catalog,
+    ):
         add(commands)
     return parser
 
@@ -106,6 +118,12 @@ def _explain(args: argparse.Namespace) -> int:
     return run_explain(args)
 
 
+def _detect(args: argparse.Namespace) -> int:
+    from fairlead.cli.detect import run_detect
+
+    return run_detect(args)
+
+
 def _scenarios(args: argparse.Namespace) -> int:
     from fairlead.cli import catalog
 
@@ -125,7 +143,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 _RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "tune": _tune,
-        "train": _train, "explain": _explain, "scenarios": _scenarios, "policies": _policies,
+        "train": _train, "explain": _explain, "detect": _detect, "scenarios": _scenarios, "policies": _policies,
         "show": _show}  # fmt: skip
 
 

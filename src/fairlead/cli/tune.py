@@ -12,7 +12,7 @@ import yaml
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fairlead.cli.catalog import console
+from fairlead.cli.console import console
 from fairlead.cli.tables import plus_minus
 from fairlead.domain.errors import UserError
 from fairlead.domain.tasks import TunedRule
