@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +20,13 @@ import torch
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Fallback
+from fairlead.domain.task_records import Snapshot
 from fairlead.learn.tapfinger import TapFingerQuestion, train_tapfinger
 from fairlead.learn.tapfinger_export import write_bundle
 from fairlead.learn.tapfinger_network import ABLATIONS, Inputs, TapFinger
 from fairlead.learn.tapfinger_play import as_inputs, play, shape_of
 from fairlead.learn.tapfinger_ppo import Point, TapFingerSettings, Training
-from fairlead.policies.tasks.learned import LearnedTaskPolicy
+from fairlead.policies.tasks.learned import LearnedTaskPolicy, _with_started
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
@@ -458,6 +460,72 @@ def test_a_bundle_decides_as_the_network_does(network: TapFinger, tmp_path: Path
     assert (batch.worlds.amounts[done] == worlds.amounts[done]).all()
 
 
+def test_what_others_see_once_some_have_started_a_task_is_as_in_the_world() -> None:
+    """Clusters see a few tasks each, and others reach what is started: it leaves their queues."""
+    changes = ("mode=single", "tasks=200", "rate=12", "pending=3")
+    world = task_world(load_tasks("tapfinger-testbed-6", changes), changes)
+    worlds, left = new_worlds(world.plan, [2**33 + 5]), 0
+    handle = Handle(world.plan, worlds, 0)
+    out = new_placements(world.plan, handle.room)
+    for _ in range(60):
+        before = Snapshot(*(part.copy() if hasattr(part, "copy") else part for part in handle.snapshot()))
+        if tuned_rule.compiled(before, world.rule, 0.5, out) > 0:
+            expected = _with_started(before, out, slice(0, 1))
+            assert handle.place(out, 1) == FINE
+            now = handle.snapshot()
+            for part in ("free", "queued", "amounts"):
+                assert (getattr(now, part) == getattr(expected, part)).all(), part
+            assert (now.pending["task"] == expected.pending["task"]).all()
+            left += int((now.queued < before.queued).sum())
+        handle.advance()
+    assert left > 5
+
+
+def test_a_failure_after_some_have_agreed_is_counted_and_what_they_agreed_on_stays(trained: Path) -> None:
+    changes = (*SMALL, "mode=single")
+    world = task_world(load_tasks("tapfinger-3", changes), changes)
+    policy = find_task_policy(str(trained))
+    assert isinstance(policy, LearnedTaskPolicy)
+
+    class WorksOnce:
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def run(self, outputs: list[str], inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+            self.asked += 1
+            if self.asked > 1:
+                raise RuntimeError("out of memory")
+            slot = inputs["fits"].argmax(-1)
+            return [slot, np.full(slot.shape, 2 * 17 + 1), np.ones(slot.shape, np.float32)]
+
+    policy.placer.session = WorksOnce()
+    handle = Handle(world.plan, new_worlds(world.plan, [70_002]), 0)
+    out = new_placements(world.plan, handle.room)
+    while True:
+        count, asked = policy.placer.decide(handle.snapshot(), world.rule, 0.5, out), policy.placer.session.asked
+        if asked == 2:
+            break
+        assert handle.place(out, count) == FINE
+        policy.placer.session.asked = 0
+        handle.advance()
+    assert count > 0
+    assert policy.placer.fallbacks == {Fallback.OUTPUT: 1}
+
+
+def test_the_best_network_is_kept_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(small_world(), TINY, 1, 512, "cpu")
+    kept = []
+    for completion in (5.0, 4.0, 6.0):
+        found = np.full(TINY.validation_workloads, completion)
+        monkeypatch.setattr("fairlead.learn.tapfinger_ppo.play_greedily", lambda *_, found=found: found)
+        with torch.no_grad():
+            next(training.network.parameters()).add_(1.0)
+        kept.append(next(training.network.parameters()).detach().clone())
+        training.validate(threading.Event())
+    assert training.state.best_point.completion_steps == 4.0
+    assert torch.equal(next(iter(training.state.best.values())), kept[1])
+
+
 def test_whoever_would_never_start_anything_is_helped(trained: Path) -> None:
     """A network that always wants nothing: the rule decides when nothing runs."""
     scenario = load_tasks("tapfinger-3", SMALL)
@@ -527,7 +595,7 @@ def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
         "trained on 'tasks-0'": broken("version", edit(features="tasks-0")),
         "it is a dispatcher": broken("kind", edit(kind="dispatcher")),
         "it has format 7": broken("format", edit(format=7)),
-        "KeyError: 'resources'": broken("tasks", edit(tasks={})),
+        "lacks 'resources'": broken("tasks", edit(tasks={})),
     }
     for words, folder in wrong.items():
         with pytest.raises(UserError, match=f"policy .*{words}"):
@@ -549,7 +617,7 @@ def test_the_command_trains_a_bundle_that_compare_runs(tmp_path: Path, capsys: p
     assert main(["train", "tapfinger", *place, *tiny, "--steps", "32", "--out", out]) == 0
     told = capsys.readouterr()
     assert "to the tuned rule" in told.out
-    assert told.err.startswith("0 decisions after")
+    assert told.err.startswith("cloning the tuned rule (0 of 1)\n0 decisions after")
     assert any((tmp_path / "mine" / "logs").iterdir())
     reproduce = json.loads((tmp_path / "mine" / "manifest.json").read_text())["reproduce"]
     assert reproduce.startswith("fairlead train tapfinger --scenario tapfinger-3 --set tasks=12")
@@ -584,6 +652,8 @@ def test_the_stand_alone_form_stops_in_time_and_leaves_a_checkpoint(tmp_path: Pa
         (["--scenario", "tapfinger-3", "--size", "huge"], "size 'huge': expected small or paper"),
         (["--scenario", "tapfinger-3", "--ablation", "x"], "ablation 'x'"),
         (["--scenario", "tapfinger-3", "--hyper", "group=3"], "group=3"),
+        (["--scenario", "tapfinger-3", "--hyper", "minibatches=99999"], "no more than 8192 decisions to share"),
+        (["--scenario", "tapfinger-3", "--rates", "2,0"], "--rates 2,0: expected more than 0"),
         (["--scenario", "tapfinger-3", "--hyper", "wrlds=3"], "did you mean 'worlds'"),
         (["--scenario", "tapfinger-3", "--scenario", "tapfinger-6"], "give it once"),
         ([], "--scenario"),

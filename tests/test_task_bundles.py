@@ -9,6 +9,7 @@ import pytest
 
 import task_golden
 from fairlead.policies.tasks.learned import learned_task_policies
+from fairlead.policies.tasks.observe import Observations
 
 
 @pytest.mark.parametrize("name", sorted(learned_task_policies()))
@@ -20,6 +21,18 @@ def test_bundles_that_ship_decide_as_they_did(name: str) -> None:
         assert (then["slot"] == now["slot"]).all()
         assert (then["allocation"] == now["allocation"]).all()
         assert np.allclose(then["score"], now["score"], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", sorted(learned_task_policies()))
+def test_bundles_that_ship_see_what_they_saw(name: str) -> None:
+    then, now = np.load(task_golden.FOLDER / f"{name}.npz"), task_golden.arrays(learned_task_policies()[name])
+    if then[task_golden.ARITHMETIC] == now[task_golden.ARITHMETIC]:
+        assert sorted(then) == sorted(now)
+        compared = sorted(then)
+    else:
+        compared = [key for key in then if key.startswith("0.") and key[2:] in Observations._fields]
+    for key in compared:
+        assert np.array_equal(then[key], now[key]), key
 
 
 @pytest.mark.parametrize("name", sorted(learned_task_policies()))

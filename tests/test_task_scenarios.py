@@ -216,7 +216,7 @@ def test_each_command_says_which_world_it_wants(capsys: pytest.CaptureFixture[st
         (["degradation", "tapfinger-3"], "it is a world of tasks"),
         (["tune", "ecsrl"], "it is a world of requests"),
         (["compare", "ecsrl", "tapfinger-3"], "compare one kind at a time"),
-        (["compare", "tapfinger-3", "--policies", "closest"], "unknown task policy 'closest'"),
+        (["compare", "tapfinger-3", "--policies", "closest"], "policy 'closest' decides on requests"),
         (["tune", "tapfinger-3", "--workloads", "1"], "--workloads 1: 2 to"),
     ):
         assert main(command) == 2

@@ -17,7 +17,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fairlead.cli.catalog import console, warn_broken
+from fairlead.cli.catalog import warn_broken
+from fairlead.cli.console import console
 from fairlead.domain.errors import UserError
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.kinds import Kind, kind_of
@@ -181,13 +182,23 @@ def _fallback_line(result: Comparison, name: str) -> str:
     return f"{name} fell back to {rule} in {share:.2%} of its {decisions:,} decisions ({why})"
 
 
+def _by_line(failures: Mapping[str, str]) -> dict[str, list[str]]:
+    """What went wrong, each once, with the policies that it went wrong for."""
+    lines: dict[str, list[str]] = {}
+    for name, line in sorted(failures.items()):
+        lines.setdefault(line, []).append(name)
+    return lines
+
+
 def _close(result: Comparison, checkpoint: Path | None) -> int:
     """Say what is not whole and where it is kept, and the exit code for it."""
     for name in result.policies:
         if line := _fallback_line(result, name):
             print(f"fairlead: {line}", file=sys.stderr)
-    for _, line in sorted(result.failures.items()):
-        print(f"fairlead: {line}; its runs are marked failed, the others are whole", file=sys.stderr)
+    rest = "the others are whole" if len(result.failures) < len(result.policies) else "there are no others"
+    for line, names in _by_line(result.failures).items():
+        which = "" if names[0] in line else f" ({', '.join(names)})"
+        print(f"fairlead: {line}{which}; its runs are marked failed, {rest}", file=sys.stderr)
     if result.interrupted:
         done = sum(len(result.done_seeds(label)) for label in result.scenarios)
         total = len(result.scenarios) * len(result.seeds)

@@ -29,7 +29,7 @@ def check_options(args: argparse.Namespace) -> None:
 def need_libraries(*names: str) -> None:
     """Say what is missing before anything is imported."""
     if missing := [name for name in names if importlib.util.find_spec(name) is None]:
-        raise UserError(f"training needs {missing[0]}: pip install 'fairlead[train]' (from a checkout: '.[train]')")
+        raise UserError(f"training needs {missing[0]}: pip install 'fairlead[train]' (from a checkout: -e '.[train]')")
 
 
 def progress_bar() -> Progress:
@@ -55,7 +55,9 @@ class BarTeller:
         self.task = bar.add_task("starting", total=None, speed="", gap="")
 
     def doing(self, what: str) -> None:
-        """What is under way."""
+        """What is under way; where there is no terminal, what it begins with is a line."""
+        if self.bar.disable and self.bar.tasks[0].description == "starting":
+            print(what, file=sys.stderr, flush=True)
         self.bar.update(self.task, description=what)
 
     def step(self, done: int, total: int) -> None:

@@ -82,6 +82,12 @@ class TapFingerQuestion:
             raise UserError(
                 f"group={settings.group}: expected at least 2, and worlds={settings.worlds} a multiple of it"
             )
+        if settings.minibatches > (rows := settings.worlds * settings.rollout):
+            raise UserError(
+                f"minibatches={settings.minibatches}: a roll-out has no more than {rows} decisions to share"
+            )
+        if any(rate <= 0 for rate in settings.rates):
+            raise UserError(f"--rates {','.join(f'{rate:g}' for rate in settings.rates)}: expected more than 0")
         if settings.prior not in PRIORS:
             raise UserError(f"prior={settings.prior}: expected {' or '.join(PRIORS)}")
         if settings.validation_workloads < 2:

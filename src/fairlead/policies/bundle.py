@@ -73,6 +73,7 @@ class Bundle:
         self.folder = folder
         document = read_manifest(folder / "manifest.json")
         self.manifest: Manifest | Fault = document if isinstance(document, Fault) else _checked(document)
+        self.kind = document.get("kind") if isinstance(document, dict) else None  # whatever it says
         named = document.get("fallback") if isinstance(document, dict) else None
         self.fallback: str = named if isinstance(named, str) else LAST_RESORT  # the name of a rule
 
@@ -151,7 +152,7 @@ def read_manifest(file: Path) -> dict[str, Any] | Fault:
     except OSError as error:
         return Fault(Fallback.MISSING, f"{file.name}: {error.strerror}")
     except (ValueError, RecursionError) as error:
-        return Fault(Fallback.CORRUPT, f"{file.name}: {one_line(error)}")
+        return Fault(Fallback.CORRUPT, f"{file.name}: not valid JSON: {error}")
     return document if isinstance(document, dict) else Fault(Fallback.CORRUPT, f"{file.name}: it is no map")
 
 

@@ -48,7 +48,10 @@ def from_folder(name: str) -> LearnedPolicy:
     """The bundle at this path, read anew. If it is broken it falls back; if there is nothing, that is a UserError."""
     if not Path(name).is_dir():
         raise UserError(f"policy {name!r}: no such folder; a bundle is a folder with model.onnx and manifest.json")
-    return _policy(name, Path(name), "")
+    found = _policy(name, Path(name), "")
+    if found.bundle.kind == "placer":
+        raise UserError(f"policy {name!r}: it places tasks on clusters; this is a scenario of requests")
+    return found
 
 
 def _policy(name: str, folder: Path, package: str) -> LearnedPolicy:

@@ -4,7 +4,7 @@ Pr(cluster | task) is taken proportional to Pr(task | cluster) Pr(cluster): how 
 score, times a prior that favours clusters with room. The prior is the number of such tasks that the cluster has room
 for; that of the authors' program, the softmax over the clusters of min_r free_r / minimum_r, is the other one. The
 highest wins, of equals the first: what differs by rounding is equal. Called by the world's agents, and so by training
-and the gym.
+and the gym, and by bundles (`policies.tasks.learned`).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import numpy as np
 from numba import types
 
 from fairlead.domain.errors import UserError, one_line
-from fairlead.domain.outcomes import Fallback
+from fairlead.domain.outcomes import Fallback, Reason
 from fairlead.domain.task_records import RUNNING, START, UNSEEN, Placements, Snapshot
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.bundle import FORMAT, Fault, folder_hash, open_session, read_manifest
@@ -119,6 +119,12 @@ class Placer:
             digest.update(self.session.run(OUTPUTS, seen._asdict())[2].tobytes())
         return digest.hexdigest()[:12]
 
+    @property
+    def trained_on(self) -> str:
+        """The scenarios, with what was set otherwise."""
+        (place,), rates = self.document["scenarios"], self.document["settings"]["rates"]
+        return " ".join([place["name"], *place["overrides"], *(["rates", *map(str, rates)] if rates else [])])
+
     def account(self) -> dict[str, Any]:
         """How many decisions it was asked for, and how often the rule made them, by reason."""
         reasons = {reason.value: self.fallbacks[reason] for reason in Fallback if self.fallbacks[reason]}
@@ -132,7 +138,8 @@ class Placer:
         count = self._agree(snapshot, out)
         if count > 0 or (count == 0 and len(snapshot.running)):
             return count
-        self.fallbacks[Fallback.OUTPUT if count < 0 else Fallback.IDLE] += 1
+        if count == 0:
+            self.fallbacks[Fallback.IDLE] += 1
         return int(tuned_rule.compiled(snapshot, parameters, u, out))
 
     def _agree(self, snapshot: Snapshot, out: Placements) -> int:
@@ -140,8 +147,11 @@ class Placer:
         went, placed = np.zeros(len(snapshot.free), np.bool_), 0
         while True:
             before, placed = placed, self._ask(snapshot, went, out, placed)
-            if not snapshot.single or placed <= before or went.all():
-                return placed if before == 0 else max(before, placed)
+            if placed < 0:
+                self.fallbacks[Fallback.OUTPUT] += 1
+                return before or placed  # what they agreed on before stays
+            if not snapshot.single or placed == before or went.all():
+                return placed
             snapshot = _with_started(snapshot, out, slice(before, placed))
             if not (snapshot.excluded[:, ~went] == 0).any():
                 return placed
@@ -194,7 +204,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
         _ = document["sha256"], document["summary"], document["tasks"]["resources"], document["tasks"]["types"]
         if document["prior"] not in PRIORS:
             raise UserError(f"its prior is {document['prior']!r}, expected {' or '.join(PRIORS)}")
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
+        raise UserError(f"manifest.json: lacks {error}") from None
+    except TypeError as error:
         raise UserError(f"manifest.json: {one_line(error)}") from None
     return document
 
@@ -241,8 +253,10 @@ def _with_started(snapshot: Snapshot, out: Placements, new: slice) -> Snapshot:
     runs["cluster"], runs["alive"] = lines["cluster"], snapshot.pending["waited"][rows]
     free = snapshot.free.copy()
     free[lines["cluster"]] -= amounts
+    behind = (snapshot.excluded[rows] & Reason.QUEUED) != 0  # for these clusters they waited behind what they see
     return snapshot._replace(
         free=free,
+        queued=snapshot.queued - behind.sum(axis=0).astype(snapshot.queued.dtype),
         pending=np.delete(snapshot.pending, rows),
         excluded=np.delete(snapshot.excluded, rows, 0),
         running=np.concatenate([snapshot.running, runs]),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fairlead.domain.errors import UserError, nearest
 from fairlead.policies.bundled import is_path
+from fairlead.policies.interface import registry
 from fairlead.policies.tasks.interface import TaskPolicy, decision_rules
 from fairlead.policies.tasks.learned import from_folder, learned_task_policies
 from fairlead.sim.tasks.rollout import rollout
@@ -25,4 +26,6 @@ def find_task_policy(name: str, also: Iterable[str] = ()) -> TaskPolicy:
         return learned[name].opened()
     if is_path(name):
         return from_folder(name, Path(name)).opened()
+    if name in registry()[0]:
+        raise UserError(f"policy {name!r} decides on requests; this is a scenario of tasks (see `fairlead policies`)")
     raise UserError(f"unknown task policy {name!r}{nearest(name, [*task_policies(), *learned, *also])}")

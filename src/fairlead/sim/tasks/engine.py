@@ -39,7 +39,7 @@ def begin(plan: TaskPlan, worlds: TaskWorlds, b: int, seed: int, rate: float) ->
     world = worlds.world[b]
     world.seed, world.rate, world.tasks = seed, rate, worlds.task.shape[1]
     world.now = world.arrived = world.done = world.waiting = world.shown = world.running = 0
-    world.next_change = world.placed = world.alive_steps = 0
+    world.next_change = world.alive_steps = 0
     world.stale = world.reordered = False
     for n in range(plan.capacity.shape[0]):
         worlds.queue[b, n] = worlds.seen[b, n] = 0
@@ -109,7 +109,6 @@ def start(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, n: int, amounts: A
     worlds.running[b, world.running] = i
     world.running += 1
     world.shown -= 1
-    world.placed += 1
     world.stale = True
     return True
 
@@ -137,7 +136,6 @@ def resize(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, amounts: Any) -> 
         worlds.free[b, n, k] += worlds.amounts[b, i, k]
         task.switched |= amounts[k] != worlds.amounts[b, i, k] and task.executed > 0
     _grant(plan, worlds, b, i, n, amounts)
-    worlds.world[b].placed += 1
     return True
 
 
@@ -159,7 +157,6 @@ def preempt(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int) -> bool:
     world.running -= 1
     _drop_started(worlds, b)
     _wait(worlds, b, i)
-    world.placed += 1
     world.stale = world.reordered = True
     return True
 
@@ -183,7 +180,6 @@ def advance(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
         _note(plan, worlds, b)
     _run_step(plan, worlds, b)
     world.now += 1
-    world.placed = 0
     _change_links(plan, worlds, b)
     if world.stale:
         _drop_started(worlds, b)

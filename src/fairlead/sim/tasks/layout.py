@@ -59,7 +59,6 @@ WORLD: Final = np.dtype(
         ("shown", np.int32),  # tasks that some cluster sees
         ("running", np.int32),  # entries of `running`
         ("next_change", np.int32),
-        ("placed", np.int32),  # since time went on
         ("stale", np.bool_),  # the waiting and what clusters see of them must be put in order when time goes on
         ("reordered", np.bool_),  # and some of them may no longer be seen
         ("alive_steps", np.int64),  # tasks alive, summed over steps: the sum of completion times in the end

@@ -1,10 +1,10 @@
 """Rollout: tries many rules for this step on sampled futures, each followed by the tuned rule, and does what was best.
 
 A planner: what can be reached online by thinking long. The rules are the tuned one with other orders, amounts, least
-amounts and packing. Each distinct way to place now is carried out on copies of the world, which go on for `STEPS` steps
-(longer where some tasks take as long at best) with arrivals and noise of their own, the same for all ways, and links as
-they are; the one with the fewest tasks alive, summed over steps, is taken. It knows speeds, progress and the arrival
-rate, not what arrives and how links will change. It neither resizes nor pre-empts.
+amounts and packing. Each distinct way to place now is carried out on copies of the world, which go on for two and a
+half times as long as the longest task takes at best (10 steps for TapFinger's) with arrivals and noise of their own,
+the same for all ways, and links as they are; the one with the fewest tasks alive, summed over steps, is taken. It knows
+speeds, progress and the arrival rate, not what arrives and how links will change. It neither resizes nor pre-empts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fairlead.sim.tasks.workload import draw_later
 from fairlead.sim.tasks.worlds import copy_world, like
 
 FUTURES: Final = 100
-STEPS: Final = 10
+LOOK: Final = 2.5  # times the steps that the longest task takes at best: shorter, what a start delays is not seen
 _MOST_WANTED: Final = 6  # amounts that are tried beside the tuned ones, spread over what is possible
 
 
@@ -118,15 +118,15 @@ def _answer(
 
 @inlined
 def _horizon(plan: TaskPlan) -> int:
-    """How far to look: a task that is started now must be seen to end."""
-    steps = STEPS
+    """How far to look: a task that is started now must be seen to end, and those that it keeps waiting."""
+    longest = 1.0
     for kind in range(plan.steps.shape[0]):
         least = np.inf
         for allocation in range(plan.steps.shape[1]):
             least = min(least, plan.steps[kind, allocation])
         if least < np.inf:
-            steps = max(steps, int(least) + 1)
-    return steps
+            longest = max(longest, least)
+    return int(np.ceil(LOOK * longest))
 
 
 @inlined

@@ -17,7 +17,7 @@ from fairlead.sim.tasks.engine import advance, startable
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.snapshot import Room
 
-_UNSEEN = np.uint16(Reason.QUEUED)
+_HIDDEN = np.uint16(Reason.QUEUED)
 
 
 @inlined
@@ -67,7 +67,7 @@ def leave_out(rows: int, went: Any, b: int, room: Room) -> None:
     for n in range(went.shape[1]):
         for p in range(rows):
             if went[b, n]:
-                room.excluded[p, n] |= _UNSEEN
+                room.excluded[p, n] |= _HIDDEN
 
 
 @inlined
