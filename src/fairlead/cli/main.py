@@ -17,6 +17,7 @@ from fairlead.cli.options import (
     add_degradation,
     add_detect,
     add_explain,
+    add_profile,
     add_report,
     add_sweep,
     add_tune,
@@ -37,6 +38,7 @@ examples:
   fairlead train aset --scenario full-edge --out runs/mine        an agent that picks the rule of each window
   fairlead explain ecsrl --policy ecsrl --at 30    why a learned policy decided as it did
   fairlead detect                                  what accelerators this host has
+  fairlead profile model.onnx                      what a model is made of, and what it costs
 """
 
 
@@ -66,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         add_train,
         add_explain,
         add_detect,
+        add_profile,
         add_catalog,
     ):
         add(commands)
@@ -124,6 +127,12 @@ def _detect(args: argparse.Namespace) -> int:
     return run_detect(args)
 
 
+def _profile(args: argparse.Namespace) -> int:
+    from fairlead.cli.profile import run_profile
+
+    return run_profile(args)
+
+
 def _scenarios(args: argparse.Namespace) -> int:
     from fairlead.cli import catalog
 
@@ -143,8 +152,8 @@ def _show(args: argparse.Namespace) -> int:
 
 
 _RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "tune": _tune,
-        "train": _train, "explain": _explain, "detect": _detect, "scenarios": _scenarios, "policies": _policies,
-        "show": _show}  # fmt: skip
+        "train": _train, "explain": _explain, "detect": _detect, "profile": _profile, "scenarios": _scenarios,
+        "policies": _policies, "show": _show}  # fmt: skip
 
 
 def _run(arguments: list[str]) -> int:

@@ -1,0 +1,153 @@
+"""What a model is made of: its layers by kind, with their arithmetic, their weights and what they move.
+
+The nouns that the analyser makes and prediction reads; no I/O, no ONNX here. A MAC is a multiplication with its
+addition, of convolutions, matrix products and recurrent layers alone, as published counts have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+#: Kinds of layers; those of one kind take time alike. What only gives a tensor another shape is `free`.
+KINDS = (
+    "conv1x1", "conv3x3", "convkxk", "depthwise", "grouped", "gemm", "gemv", "recurrent",
+    "elementwise", "normalise", "pool", "move", "other", "free",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor between layers, or a weight."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: str  # as NumPy names it
+    item_bytes: float  # half a byte for four bits
+
+    @property
+    def elements(self) -> int:
+        """How many numbers it has."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        return round(self.elements * self.item_bytes)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One operator with its sizes."""
+
+    name: str
+    operator: str
+    kind: str  # of KINDS
+    macs: int
+    inputs: tuple[Tensor, ...]  # without the weights
+    weights: tuple[Tensor, ...]  # constants, learnt or not
+    outputs: tuple[Tensor, ...]
+    learnt: frozenset[str] = frozenset()  # names of the weights that training changes
+
+    @property
+    def moved_bytes(self) -> int:
+        """All that it reads and writes, once."""
+        return sum(tensor.bytes for tensor in (*self.inputs, *self.weights, *self.outputs))
+
+
+@dataclass(frozen=True)
+class ByKind:
+    """The layers of one kind, summed up."""
+
+    kind: str
+    layers: int
+    macs: int
+    parameters: int
+    moved_bytes: int
+
+    @property
+    def intensity(self) -> float:
+        """MACs for each byte that is moved."""
+        return self.macs / self.moved_bytes if self.moved_bytes else 0.0
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A model with its sizes, layers in the order in which they run."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    layers: tuple[Layer, ...]
+    sized_by_running: bool  # whether some sizes had to be found by a run
+
+    @property
+    def macs(self) -> int:
+        """Of one run."""
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """All constants by name, each once."""
+        return {weight.name: weight for layer in self.layers for weight in layer.weights}
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that training changes; a weight that several layers share counts once."""
+        learnt = {name for layer in self.layers for name in layer.learnt}
+        return sum(weight.elements for name, weight in self.weights.items() if name in learnt)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of all constants."""
+        return sum(weight.bytes for weight in self.weights.values())
+
+    @property
+    def activation_bytes(self) -> int:
+        """Of all tensors between layers together, as training keeps them."""
+        return sum(tensor.bytes for layer in self.layers if layer.kind != "free" for tensor in layer.outputs)
+
+    @property
+    def peak_activation_bytes(self) -> int:
+        """The most that is alive at once: a tensor from the layer that makes it to the last that reads it."""
+        kept: dict[str, str] = {}  # the tensor whose memory a name means: what is free looks at what is there
+        for layer in self.layers:
+            for tensor in layer.outputs:
+                free = layer.kind == "free" and layer.inputs
+                kept[tensor.name] = kept.get(layer.inputs[0].name, layer.inputs[0].name) if free else tensor.name
+        last = {kept.get(t.name, t.name): n for n, layer in enumerate(self.layers) for t in layer.inputs}
+        last |= {kept.get(tensor.name, tensor.name): len(self.layers) for tensor in self.outputs}
+        ends: dict[int, list[int]] = {}
+        alive = peak = sum(tensor.bytes for tensor in self.inputs)
+        for tensor in self.inputs:
+            ends.setdefault(last.get(tensor.name, 0), []).append(tensor.bytes)
+        for n, layer in enumerate(self.layers):
+            for tensor in layer.outputs:
+                if kept[tensor.name] == tensor.name:
+                    alive += tensor.bytes
+                    ends.setdefault(last.get(tensor.name, n), []).append(tensor.bytes)
+            peak = max(peak, alive)
+            alive -= sum(ends.get(n, []))
+        return peak
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Types of the numbers that its products are made of."""
+        heavy = (layer for layer in self.layers if layer.macs)
+        return tuple(sorted({tensor.type for layer in heavy for tensor in (*layer.inputs, *layer.weights)[:2]}))
+
+    def by_kind(self) -> list[ByKind]:
+        """Sums over the layers of each kind, in the order of KINDS."""
+        return [_sum(kind, [layer for layer in self.layers if layer.kind == kind]) for kind in KINDS if self._has(kind)]
+
+    def _has(self, kind: str) -> bool:
+        return any(layer.kind == kind for layer in self.layers)
+
+
+def _sum(kind: str, layers: Iterable[Layer]) -> ByKind:
+    layers = list(layers)
+    learnt = {weight.name: weight.elements for one in layers for weight in one.weights if weight.name in one.learnt}
+    return ByKind(
+        kind, len(layers), sum(one.macs for one in layers), sum(learnt.values()), sum(one.moved_bytes for one in layers)
+    )

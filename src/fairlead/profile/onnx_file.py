@@ -1,0 +1,239 @@
+"""Reading an ONNX file into an `Analysis`: sizes for inputs that have none, shapes of everything between, layers.
+
+Shapes come from ONNX' own inference; what it can't tell (sizes that are computed on the way) is found by one run in
+ONNX Runtime. Weights are never read, their shapes suffice. The package `onnx` is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairlead.domain.errors import UserError, nearest, one_line
+from fairlead.profile.analysis import Analysis, Layer, Tensor
+from fairlead.profile.operators import kind_of, learnt_inputs, macs_of
+
+_OURS = ("", "ai.onnx")
+_BITS = {"int4": 0.5, "uint4": 0.5, "float4e2m1": 0.5, "int2": 0.25, "uint2": 0.25, "bfloat16": 2.0}
+
+
+@dataclass
+class _Shapes:
+    """What is known of tensors by their names."""
+
+    of: dict[str, Tensor] = field(default_factory=dict)
+    constants: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)  # with the weights that they are made of
+
+    def unknown(self, names: Any) -> list[str]:
+        return [name for name in names if name and name not in self.of]
+
+
+def analyse(path: Path, sizes: Mapping[str, int] | None = None, batch: int = 1) -> Analysis:
+    """The analysis of a file; `sizes` are those of dimensions with a name, or INPUT.N for the Nth of an input."""
+    onnx = _onnx()
+    model = _read(onnx, path)
+    _check_operators(onnx, path, model.graph)
+    constants = {one.name for one in model.graph.initializer}
+    inputs = [one for one in model.graph.input if one.name not in constants]
+    _give_sizes(path, inputs, dict(sizes or {}), batch)
+    outputs = [one.name for one in model.graph.output]
+    shapes = _inferred(onnx, path, model)
+    wanted = [name for node in model.graph.node for name in (*node.input, *node.output)]
+    by_running = bool(shapes.unknown(wanted))
+    if by_running:
+        _run_for_shapes(onnx, path, model, shapes, shapes.unknown(wanted))
+    layers = [layer for node in model.graph.node for layer in _layers(onnx, node, shapes)]
+    return Analysis(
+        name=path.stem,
+        inputs=tuple(shapes.of[one.name] for one in inputs),
+        outputs=tuple(shapes.of[name] for name in outputs if name in shapes.of),
+        layers=tuple(layers),
+        sized_by_running=by_running,
+    )
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise UserError("this needs onnx: pip install 'fairlead[profile]' (from a checkout: -e '.[profile]')") from None
+    return onnx
+
+
+def _read(onnx: Any, path: Path) -> Any:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: can't read it: {error.strerror}") from error
+    try:
+        model = onnx.load_from_string(content)
+    except Exception:  # protobuf's own, of which there are several
+        model = None
+    if model is None or not model.graph.node:
+        raise UserError(f"{path}: not an ONNX model")
+    for one in model.graph.initializer:
+        if one.data_location == onnx.TensorProto.EXTERNAL:
+            told = {entry.key: entry.value for entry in one.external_data}
+            file = path.parent / told.get("location", "")
+            end = int(told.get("offset", 0)) + int(told.get("length", 0))
+            if not file.is_file() or file.stat().st_size < end:
+                raise UserError(f"{path}: its weights are in {told.get('location')}, which is not there as a whole")
+    return model
+
+
+def _check_operators(onnx: Any, path: Path, graph: Any) -> None:
+    for node in graph.node:
+        ours = node.domain in _OURS
+        if (ours and not onnx.defs.has(node.op_type)) or not (ours or node.domain in ("ai.onnx.ml", "com.microsoft")):
+            where = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+            raise UserError(f"{path}: unknown operator {where} in layer {node.name or node.output[0]!r}")
+        for attribute in node.attribute:
+            for inside in (attribute.g, *attribute.graphs):
+                _check_operators(onnx, path, inside)
+
+
+def _give_sizes(path: Path, inputs: list[Any], sizes: dict[str, int], batch: int) -> None:
+    """Put sizes where the file has a name or nothing; the first dimension is the batch."""
+    used, lacking, known = set(), [], set()
+    for one in inputs:
+        for n, dimension in enumerate(one.type.tensor_type.shape.dim):
+            keys = [f"{one.name}.{n}", *([dimension.dim_param] if dimension.dim_param else [])]
+            known |= set(keys)
+            given = next((key for key in keys if key in sizes), None)
+            if given is not None:
+                dimension.dim_value = sizes[given]
+                used.add(given)
+            elif dimension.HasField("dim_value") and dimension.dim_value > 0:
+                continue
+            elif n == 0:
+                dimension.dim_value = batch
+            else:
+                lacking.append(keys[-1])
+    if lacking:
+        options = " ".join(f"--size {key}=N" for key in dict.fromkeys(lacking))
+        raise UserError(f"{path}: sizes of its inputs are open: give {options}")
+    for key in sizes:
+        if key not in used:
+            raise UserError(f"--size {key}={sizes[key]}: no input of {path.name} has it{nearest(key, known)}")
+
+
+def _inferred(onnx: Any, path: Path, model: Any) -> _Shapes:
+    del model.graph.value_info[:]  # what the file says of the inside was said for other sizes
+    for one in model.graph.output:
+        one.type.tensor_type.ClearField("shape")
+    try:
+        known = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:
+        raise UserError(f"{path}: its shapes do not fit together: {one_line(error)}") from None
+    shapes = _Shapes()
+    _note(onnx, known.graph, shapes)
+    return shapes
+
+
+def _note(onnx: Any, graph: Any, shapes: _Shapes) -> None:
+    """Write down the tensors of a graph whose sizes are known, and of graphs inside of it."""
+    for one in graph.initializer:
+        shapes.of[one.name] = _tensor(onnx, one.name, tuple(one.dims), one.data_type)
+        shapes.constants[one.name] = (shapes.of[one.name],)
+    for one in (*graph.input, *graph.value_info, *graph.output):
+        kind = one.type.tensor_type
+        if kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim):
+            shape = tuple(d.dim_value for d in kind.shape.dim)
+            shapes.of.setdefault(one.name, _tensor(onnx, one.name, shape, kind.elem_type))
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                value = attribute.t
+                shapes.of[node.output[0]] = _tensor(onnx, node.output[0], tuple(value.dims), value.data_type)
+                shapes.constants[node.output[0]] = (shapes.of[node.output[0]],)
+            for inside in (attribute.g, *attribute.graphs):
+                if inside.node:
+                    _note(onnx, inside, shapes)
+
+
+def _tensor(onnx: Any, name: str, shape: tuple[int, ...], number: int) -> Tensor:
+    kind = onnx.TensorProto.DataType.Name(number).lower() if number else "float"
+    kind = {"float": "float32", "double": "float64"}.get(kind, kind)
+    if kind in _BITS:
+        return Tensor(name, shape, kind, _BITS[kind])
+    try:
+        return Tensor(name, shape, kind, float(onnx.helper.tensor_dtype_to_np_dtype(number or 1).itemsize))
+    except (KeyError, TypeError):
+        return Tensor(name, shape, kind, 1.0)
+
+
+def _run_for_shapes(onnx: Any, path: Path, model: Any, shapes: _Shapes, unknown: list[str]) -> None:
+    """Run it once on zeros, and see what sizes come out."""
+    import numpy as np
+    import onnxruntime
+
+    outputs = {one.name for one in model.graph.output}
+    made = {name for node in model.graph.node for name in node.output}
+    model.graph.output.extend(
+        onnx.ValueInfoProto(name=name) for name in dict.fromkeys(unknown) if name in made - outputs
+    )
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    try:
+        onnx.load_external_data_for_model(model, str(path.parent))
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        given = {one.name: _zeros(np, shapes.of[one.name]) for one in session.get_inputs()}
+        names = [one.name for one in session.get_outputs()]
+        for name, value in zip(names, session.run(names, given), strict=True):
+            if hasattr(value, "shape"):
+                number = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+                shapes.of[name] = _tensor(onnx, name, tuple(value.shape), number)
+    except Exception as error:
+        raise UserError(
+            f"{path}: its sizes can't be told without a run, and it does not run: {one_line(error)}"
+        ) from None
+
+
+def _zeros(np: Any, tensor: Tensor) -> Any:
+    return np.zeros(tensor.shape, np.dtype(tensor.type if tensor.type != "string" else "object"))
+
+
+def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
+    """The layers of a node: itself, or what is inside of it. Of two branches the dearer counts; a loop's body once.
+
+    What is made of constants alone is none: every runtime computes it once, before the first run.
+    """
+    if node.op_type == "Constant":
+        return []
+    named = [name for name in node.input if name]
+    if named and all(name in shapes.constants for name in named) and not node.op_type.startswith("Random"):
+        origins = tuple(dict.fromkeys(weight for name in named for weight in shapes.constants[name]))
+        shapes.constants |= {name: origins for name in node.output if name}
+        return []
+    inside = [attribute.g for attribute in node.attribute if attribute.g.node]
+    if inside:
+        bodies = [[layer for one in graph.node for layer in _layers(onnx, one, shapes)] for graph in inside]
+        return max(bodies, key=lambda layers: (sum(layer.macs for layer in layers), len(layers)))
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+    attributes = {key: value.decode() if isinstance(value, bytes) else value for key, value in attributes.items()}
+    found = [shapes.of.get(name) for name in node.input]
+    outputs = tuple(shapes.of[name] for name in node.output if name in shapes.of)
+    ins, outs = [tensor.shape if tensor else () for tensor in found], [tensor.shape for tensor in outputs] or [()]
+    learnt = learnt_inputs(node.op_type, len(found))
+    constants = [(n, w) for n, name in enumerate(node.input) if name for w in shapes.constants.get(name, ())]
+    return [
+        Layer(
+            name=node.name or (node.output[0] if node.output else node.op_type),
+            operator=node.op_type,
+            kind=kind_of(node.op_type, attributes, ins, outs),
+            macs=macs_of(node.op_type, attributes, ins, outs),
+            inputs=tuple(one for one in found if one and one.name not in shapes.constants),
+            weights=tuple(one for _, one in constants),
+            outputs=outputs,
+            learnt=frozenset(one.name for n, one in constants if n in learnt and _may_learn(one)),
+        )
+    ]
+
+
+def _may_learn(tensor: Tensor) -> bool:
+    """Whole numbers of many bits are indices; a single number is a setting."""
+    return tensor.elements > 1 and not tensor.type.startswith(("int64", "int32", "bool", "uint64", "uint32", "string"))

@@ -1,0 +1,209 @@
+"""The analysis of ONNX models: hand-computed layers, sizes, memory, and files that are wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from fairlead.cli.main import main
+from fairlead.profile.analysis import KINDS, Analysis
+from fairlead.profile.onnx_file import analyse
+
+
+def weight(name: str, *shape: int, kind: Any = np.float32) -> Any:
+    return numpy_helper.from_array(np.zeros(shape, kind), name)
+
+
+def saved(
+    path: Path, nodes: list[Any], weights: list[Any], shape: list[Any], names: tuple[str, str] = ("x", "y")
+) -> Path:
+    given = helper.make_tensor_value_info(names[0], TensorProto.FLOAT, shape)
+    made = helper.make_tensor_value_info(names[1], TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", [given], [made], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def one_layer(tmp_path: Path, node: Any, weights: list[Any], shape: list[int]) -> Analysis:
+    return analyse(saved(tmp_path / "m.onnx", [node], weights, shape))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "shape", "kind", "macs"),
+    [
+        ({}, (8, 4, 1, 1), "conv1x1", 8 * 10 * 10 * 4),
+        ({"pads": [1, 1, 1, 1]}, (8, 4, 3, 3), "conv3x3", 8 * 10 * 10 * 4 * 9),
+        ({"pads": [2, 2, 2, 2]}, (8, 4, 5, 5), "convkxk", 8 * 10 * 10 * 4 * 25),
+        ({"pads": [1, 1, 1, 1], "group": 4}, (4, 1, 3, 3), "depthwise", 4 * 10 * 10 * 9),
+        ({"pads": [1, 1, 1, 1], "group": 2}, (8, 2, 3, 3), "grouped", 8 * 10 * 10 * 2 * 9),
+        ({"pads": [1, 1, 1, 1], "strides": [2, 2]}, (8, 4, 3, 3), "conv3x3", 8 * 5 * 5 * 4 * 9),
+    ],
+)
+def test_convolutions_by_hand(attributes: Any, shape: tuple[int, ...], kind: str, macs: int, tmp_path: Path) -> None:
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)
+    found = one_layer(tmp_path, node, [weight("w", *shape), weight("b", shape[0])], [1, 4, 10, 10])
+    (layer,) = found.layers
+    assert (layer.kind, layer.macs, found.macs) == (kind, macs, macs)
+    assert found.parameters == int(np.prod(shape)) + shape[0]
+    assert layer.moved_bytes == 4 * (400 + found.parameters + layer.outputs[0].elements)
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "weights", "shape", "kind", "macs"),
+    [
+        ("ConvTranspose", {"strides": [2, 2]}, {"w": (4, 8, 2, 2)}, [1, 4, 10, 10], "convkxk", 400 * 8 * 4),
+        ("Gemm", {"transB": 1}, {"w": (7, 20), "b": (7,)}, [1, 20], "gemv", 20 * 7),
+        ("MatMul", {}, {"w": (20, 7)}, [3, 5, 20], "gemm", 15 * 20 * 7),
+        ("LSTM", {"hidden_size": 6}, {"w": (1, 24, 10), "r": (1, 24, 6)}, [5, 2, 10], "recurrent", 5 * 2 * 4 * 6 * 16),
+        ("GRU", {"hidden_size": 6}, {"w": (1, 18, 10), "r": (1, 18, 6)}, [5, 2, 10], "recurrent", 5 * 2 * 3 * 6 * 16),
+        ("Einsum", {"equation": "bi,ij->bj"}, {"w": (20, 7)}, [3, 20], "gemm", 3 * 20 * 7),
+        ("Relu", {}, {}, [1, 4], "elementwise", 0),
+        ("MaxPool", {"kernel_shape": [2, 2]}, {}, [1, 4, 8, 8], "pool", 0),
+        ("Transpose", {"perm": [1, 0]}, {}, [3, 4], "move", 0),
+        ("Softmax", {}, {}, [3, 4], "normalise", 0),
+        ("Flatten", {}, {}, [3, 4, 5], "free", 0),
+    ],
+)
+def test_other_layers_by_hand(
+    operator: str, attributes: Any, weights: Any, shape: list[int], kind: str, macs: int, tmp_path: Path
+) -> None:
+    node = helper.make_node(operator, ["x", *weights], ["y"], **attributes)
+    found = one_layer(tmp_path, node, [weight(name, *size) for name, size in weights.items()], shape)
+    assert [(layer.kind, layer.macs) for layer in found.layers] == [(kind, macs)]
+    assert found.parameters == sum(int(np.prod(size)) for size in weights.values())
+    assert kind in KINDS
+
+
+def test_what_is_learnt_counts_once_and_statistics_do_not(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Conv", ["a", "w"], ["b"]),  # the same weights
+        helper.make_node("BatchNormalization", ["b", "scale", "bias", "mean", "var"], ["c"]),
+        helper.make_node("Clip", ["c", "low"], ["y"]),
+    ]
+    weights = [weight("w", 4, 4, 1, 1), *(weight(name, 4) for name in ("scale", "bias", "mean", "var")), weight("low")]
+    found = analyse(saved(tmp_path / "m.onnx", nodes, weights, [1, 4, 10, 10]))
+    assert found.parameters == 16 + 8
+    assert found.weight_bytes == 4 * (16 + 16 + 1)
+
+
+def test_what_is_made_of_constants_is_no_layer_and_its_weights_count(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "t"], ["y"]),
+    ]
+    found = analyse(saved(tmp_path / "m.onnx", nodes, [weight("w", 7, 20)], [3, 20]))
+    assert [layer.operator for layer in found.layers] == ["MatMul"]
+    assert (found.parameters, found.macs) == (140, 3 * 20 * 7)
+
+
+def test_tensors_live_from_their_making_to_their_last_reader(tmp_path: Path) -> None:
+    """x (400 bytes) -> a -> b, and a + b: at the last step a, b and y are there; reshaping a takes nothing."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Flatten", ["a"], ["view"]),
+        helper.make_node("Relu", ["view"], ["b"]),
+        helper.make_node("Add", ["view", "b"], ["y"]),
+    ]
+    assert analyse(saved(tmp_path / "m.onnx", nodes, [], [1, 100])).peak_activation_bytes == 3 * 400
+    chain = [helper.make_node("Relu", [f"t{n}" if n else "x"], [f"t{n + 1}"]) for n in range(9)]
+    chain.append(helper.make_node("Relu", ["t9"], ["y"]))
+    assert analyse(saved(tmp_path / "m.onnx", chain, [], [1, 100])).peak_activation_bytes == 2 * 400
+
+
+def test_of_two_branches_the_dearer_counts(tmp_path: Path) -> None:
+    def branch(name: str, operator: str, *weights: str) -> Any:
+        made = helper.make_tensor_value_info(f"{name}-out", TensorProto.FLOAT, None)
+        return helper.make_graph([helper.make_node(operator, ["x", *weights], [f"{name}-out"])], name, [], [made])
+
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Cast", ["most"], ["which"], to=TensorProto.BOOL),
+        helper.make_node(
+            "If", ["which"], ["y"], then_branch=branch("yes", "MatMul", "w"), else_branch=branch("no", "Relu")
+        ),
+    ]
+    found = analyse(saved(tmp_path / "m.onnx", nodes, [weight("w", 20, 20)], [3, 20]))
+    assert found.macs == 3 * 20 * 20
+
+
+def test_sizes_that_are_computed_on_the_way_are_found_by_a_run(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["where"]),  # how many there are, nobody knows before
+        helper.make_node("Cast", ["where"], ["numbers"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["w", "x"], ["z"]),
+        helper.make_node("Concat", ["numbers", "z"], ["y"], axis=1),
+    ]
+    found = analyse(saved(tmp_path / "m.onnx", nodes, [weight("w", 2, 3)], [3, 20]))
+    assert found.sized_by_running
+    assert found.outputs[0].shape == (2, 20)  # of zeros, none is not
+
+
+def test_open_sizes_are_given_by_name_or_place(tmp_path: Path) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    path = saved(tmp_path / "m.onnx", [node], [weight("w", 8, 4, 1, 1)], ["N", 4, "height", None])
+    found = analyse(path, {"height": 10, "x.3": 20}, batch=2)
+    assert found.inputs[0].shape == (2, 4, 10, 20)
+    assert found.macs == 2 * 8 * 4 * 200
+
+
+def test_the_command_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    path = str(saved(tmp_path / "m.onnx", [node], [weight("w", 8, 4, 1, 1)], [1, 4, 10, 10]))
+    assert main(["profile", path]) == 0
+    assert "conv1x1" in capsys.readouterr().out
+    assert main(["profile", path, "--layers"]) == 0
+    assert "1x8x10x10" in capsys.readouterr().out
+    assert main(["profile", path, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["macs"], told["parameters"], told["precisions"]) == (3200, 32, ["float32"])
+    assert told["kinds"]["conv1x1"]["layers"] == 1
+
+
+@pytest.mark.parametrize(
+    ("which", "options", "words"),
+    [
+        ("nothing", [], "nothing.onnx: can't read it: No such file"),
+        ("text", [], "text.onnx: not an ONNX model"),
+        ("empty", [], "empty.onnx: not an ONNX model"),
+        ("open", [], "open.onnx: sizes of its inputs are open: give --size height=N --size x.3=N"),
+        ("open", ["--size", "heigth=3"], "--size height=N"),
+        ("fixed", ["--size", "x.9=3"], "--size x.9=3: no input of fixed.onnx has it"),
+        ("fixed", ["--size", "x"], "--size x: expected NAME=N"),
+        ("fixed", ["--batch", "0"], "--batch 0: expected a whole number from 1 on"),
+        ("unknown", [], "unknown.onnx: unknown operator Frobnicate in layer 'y'"),
+        ("foreign", [], "foreign.onnx: unknown operator my.Thing in layer 'y'"),
+        ("external", [], "external.onnx: its weights are in weights.bin, which is not there as a whole"),
+        ("misfit", [], "misfit.onnx: its sizes can't be told without a run, and it does not run"),
+    ],
+)
+def test_wrong_files_are_told_in_one_line(
+    which: str, options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, conv = tmp_path / f"{which}.onnx", helper.make_node("Conv", ["x", "w"], ["y"])
+    weights = [weight("w", 8, 4, 1, 1)]
+    if which in ("text", "empty"):
+        path.write_text("no model" if which == "text" else "")
+    elif which == "open":
+        saved(path, [conv], weights, ["N", 4, "height", None])
+    elif which == "fixed":
+        saved(path, [conv], weights, [1, 4, 10, 10])
+    elif which == "misfit":
+        saved(path, [helper.make_node("MatMul", ["x", "w"], ["y"])], [weight("w", 7, 20)], [3, 20])
+    elif which in ("unknown", "foreign"):
+        domain = {"domain": "my"} if which == "foreign" else {}
+        saved(path, [helper.make_node("Thing" if domain else "Frobnicate", ["x"], ["y"], **domain)], [], [1, 4])
+    elif which == "external":
+        model = onnx.load(saved(path, [conv], weights, [1, 4, 10, 10]))
+        onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+        (tmp_path / "weights.bin").write_bytes(b"")
+    assert main(["profile", str(path), *options]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
