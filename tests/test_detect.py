@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fairlead.cli.detect import _tell
 from fairlead.cli.main import main
 from fairlead.detect.catalog import SHIPPED, read_catalog
 from fairlead.detect.detector import Detection, detect, measure
@@ -98,6 +100,12 @@ def test_a_coral_keeps_its_id_when_it_gets_its_firmware(tmp_path: Path) -> None:
         assert [one.id for one in found_in(root).accelerators] == ["coral-usb@usb:0000:01:00.0:1.2"]
 
 
+def test_sticks_that_all_have_the_same_serial_number_are_told_apart(tmp_path: Path) -> None:
+    for port in ("2-1", "2-2"):
+        plug_in(tmp_path, port, idVendor="03e7", idProduct="2485", speed=5000, serial="03e72485")
+    assert len(found_in(tmp_path).accelerators) == 2
+
+
 def test_two_corals_are_two(tmp_path: Path) -> None:
     for port in ("2-1", "2-2"):
         plug_in(tmp_path, port, idVendor="18d1", idProduct="9302", speed=5000)
@@ -128,6 +136,10 @@ def hostile(root: Path, which: str) -> None:
         (root / usb).mkdir(parents=True)
         (root / usb / "idVendor").write_bytes(bytes(range(256)))
         (root / usb / "idProduct").write_bytes(b"\xff\xfe\x00")
+    elif which == "no numbers":
+        write(root, f"{usb}/speed", "nan")
+        write(root, "proc/loadavg", "inf inf inf")
+        write(root, "sys/class/thermal/thermal_zone0/temp", "-inf")
     elif which == "truncated":
         write(root, f"{usb}/idVendor", "1a")
         write(root, f"{usb}/idProduct", "")
@@ -148,7 +160,7 @@ def hostile(root: Path, which: str) -> None:
         (root / "sys/bus/usb/devices/1-1\n2").mkdir()
 
 
-HOSTILE = ("loops", "a loop of folders", "a pipe", "huge", "binary", "truncated", "out of the root",
+HOSTILE = ("no numbers", "loops", "a loop of folders", "a pipe", "huge", "binary", "truncated", "out of the root",
            "files for folders", "odd names")  # fmt: skip
 
 
@@ -160,7 +172,7 @@ def test_a_hostile_tree_costs_nothing(which: str, tmp_path: Path, capsys: pytest
     expected = ["jetson-tegra234"] if which == "a loop of folders" else []
     assert [one.device for one in found_in(root).accelerators] == expected
     assert main(["detect", "--root", str(root), "--json"]) == 0
-    json.loads(capsys.readouterr().out)
+    json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # NaN and the like are no JSON
 
 
 @contextmanager
@@ -431,11 +443,23 @@ def test_watching_is_light_and_ends_when_told(tmp_path: Path) -> None:
         assert process.wait(10) == 0
     assert [one["device"] for one in first["accelerators"]] == ["jetson-orin-nano-devkit", "coral-usb"]
     assert line["accelerators"][0]["figures"]["load_percent"] == 42.3
-    peak_kb = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])  # type: ignore[index]
-    assert peak_kb < 40_000
+    (peak_kb,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
+    assert int(peak_kb) < 40_000
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = spent.ru_utime + spent.ru_stime - before.ru_utime - before.ru_stime
     assert (cpu_s / 60) / 5 < 0.005  # its start included
+
+
+def test_a_file_of_labels_is_written_when_hardware_was_looked_at_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, written = lay_out(tmp_path / "host", HOSTS["coral-pcie"]), []
+    monkeypatch.setattr("fairlead.cli.detect.write_whole", lambda path, text: written.append(text))
+    watch = watching(root, static_s=60, dynamic_s=5)
+    options = argparse.Namespace(form="nfd", output=str(tmp_path / "features"))
+    for now, expected in ((0, 1), (5, 1), (55, 1), (60, 2), (65, 2)):
+        _tell(watch, watch.look(now), options)
+        assert len(written) == expected, now
 
 
 # --- the command ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from fairlead.cli.main import main
+from fairlead.domain.errors import UserError
 from fairlead.profile.analysis import KINDS, Analysis
 from fairlead.profile.onnx_file import analyse
 
@@ -153,6 +154,15 @@ def test_open_sizes_are_given_by_name_or_place(tmp_path: Path) -> None:
     assert found.macs == 2 * 8 * 4 * 200
 
 
+def test_a_question_mark_is_no_name_and_the_batchs_name_means_the_batch(tmp_path: Path) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    path = saved(tmp_path / "m.onnx", [node], [weight("w", 8, 4, 1, 1)], ["batch", 4, "?", "?"])
+    with pytest.raises(UserError, match=r"give --size x.2=N --size x.3=N$"):
+        analyse(path)
+    path = saved(tmp_path / "m.onnx", [node], [weight("w", 8, 4, 1, 1)], ["batch", 4, "batch", 7])
+    assert analyse(path, batch=3).inputs[0].shape == (3, 4, 3, 7)
+
+
 def test_the_command_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     node = helper.make_node("Conv", ["x", "w"], ["y"])
     path = str(saved(tmp_path / "m.onnx", [node], [weight("w", 8, 4, 1, 1)], [1, 4, 10, 10]))
@@ -180,6 +190,8 @@ def test_the_command_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ("unknown", [], "unknown.onnx: unknown operator Frobnicate in layer 'y'"),
         ("foreign", [], "foreign.onnx: unknown operator my.Thing in layer 'y'"),
         ("external", [], "external.onnx: its weights are in weights.bin, which is not there as a whole"),
+        ("unranked", [], "unranked.onnx: input 'x' is no tensor of a known number of dimensions"),
+        ("hidden", [], "hidden.onnx: the sizes of layer 'inside' (MatMul) can't be told, not by a run either"),
         ("misfit", [], "misfit.onnx: its sizes can't be told without a run, and it does not run"),
     ],
 )
@@ -194,6 +206,21 @@ def test_wrong_files_are_told_in_one_line(
         saved(path, [conv], weights, ["N", 4, "height", None])
     elif which == "fixed":
         saved(path, [conv], weights, [1, 4, 10, 10])
+    elif which == "unranked":
+        saved(path, [helper.make_node("Relu", ["x"], ["y"])], [], None)
+    elif which == "hidden":  # in a branch that a run on zeros does not take
+        product = [helper.make_node("NonZero", ["x"], ["n"]), helper.make_node("Cast", ["n"], ["f"], to=1)]
+        product.append(helper.make_node("MatMul", ["f", "w"], ["yes"], name="inside"))
+        nothing = [helper.make_node("Relu", ["x"], ["no"])]
+        branches = {
+            f"{word}_branch": helper.make_graph(
+                nodes, word, [], [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)]
+            )
+            for word, nodes in (("then", product), ("else", nothing))
+        }
+        most = helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0)
+        cast = helper.make_node("Cast", ["most"], ["which"], to=TensorProto.BOOL)
+        saved(path, [most, cast, helper.make_node("If", ["which"], ["y"], **branches)], [weight("w", 9, 9)], [3, 20])
     elif which == "misfit":
         saved(path, [helper.make_node("MatMul", ["x", "w"], ["y"])], [weight("w", 7, 20)], [3, 20])
     elif which in ("unknown", "foreign"):

@@ -26,7 +26,7 @@ from fairlead.learn.tapfinger_export import write_bundle
 from fairlead.learn.tapfinger_network import ABLATIONS, Inputs, TapFinger
 from fairlead.learn.tapfinger_play import as_inputs, play, shape_of
 from fairlead.learn.tapfinger_ppo import Point, TapFingerSettings, Training
-from fairlead.policies.tasks.learned import LearnedTaskPolicy, _with_started
+from fairlead.policies.tasks.learned import SHIPPED, LearnedTaskPolicy, _with_started
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
@@ -571,6 +571,14 @@ def test_an_answer_that_makes_no_sense_is_the_rules_to_give(trained: Path, answe
         return
     assert policy.placer.fallbacks == {Fallback.OUTPUT: policy.placer.decisions}
     assert by_policy.world["alive_steps"] == by_rule.world["alive_steps"]
+
+
+def test_a_bundle_of_tasks_is_refused_where_requests_are(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(SHIPPED / "tapfinger-3-agents")
+    assert main(["compare", "full-edge", "--policies", folder, "--seeds", "1", "--no-bound"]) == 2
+    assert capsys.readouterr().err == (
+        f"fairlead: policy {folder!r}: it places tasks on clusters; this is a scenario of requests\n"
+    )
 
 
 def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import milp
 
+from fairlead.cli.experiment import _by_line
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements
@@ -467,6 +468,11 @@ def test_a_policy_that_lacks_its_rule_does_not_stop_the_others() -> None:
     found = run_task_piece(Piece("built", tasks_scenario(tasks=10), 0, ("min", "tuned-rule"), bounded=False))
     assert set(found.figures) == {"min"}
     assert "fairlead tune" in found.failures["tuned-rule"]
+
+
+def test_what_several_policies_lack_is_said_once_and_names_them() -> None:
+    lines = _by_line({"tuned-rule": "has no rule", "rollout": "has no rule", "x": "policy 'x' failed"})
+    assert lines == {"has no rule": ["rollout", "tuned-rule"], "policy 'x' failed": ["x"]}
 
 
 def test_tuning_finds_a_better_rule() -> None:

@@ -35,9 +35,9 @@ def run_detect(args: argparse.Namespace) -> int:
     tree, catalog = Tree(root), read_catalog(*map(Path, args.catalog))
     nvml = load_nvml() if root.resolve() == Path("/") else None  # it knows of this machine alone
     watch = Watch(lambda: detect(tree, catalog, nvml), lambda found: measure(found, tree, catalog, nvml), periods)
-    watch.look(time.monotonic())
+    words = watch.look(time.monotonic())
     if args.watch:
-        return _watch(watch, args)
+        return _watch(watch, words or ["no accelerator so far"], args)
     found = watch.known
     if args.form == "table":
         _table(found)
@@ -55,11 +55,10 @@ def _positive(args: argparse.Namespace, name: str) -> float:
     return value
 
 
-def _watch(watch: Watch, args: argparse.Namespace) -> int:
+def _watch(watch: Watch, words: list[str], args: argparse.Namespace) -> int:
     """Tell what changes until SIGTERM or Ctrl-C."""
     end = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: end.set())
-    words = [f"found {one.id}: {one.title}" for one in watch.known.accelerators] or ["no accelerator so far"]
     said: dict[str, str] = {}
     while True:
         _tell(watch, words, args)
@@ -73,13 +72,13 @@ def _watch(watch: Watch, args: argparse.Namespace) -> int:
 
 
 def _tell(watch: Watch, words: list[str], args: argparse.Namespace) -> None:
-    """The changes as lines; in another form the whole of it, where there is a change or a file to keep fresh."""
+    """The changes as lines; in another form the whole of it. Files of labels are seldom written: cards wear out."""
     if args.form == "table":
         for line in words:
             print(f"{_now()} {line}", flush=True)
     elif args.form == "json" and not args.output:
         print(json.dumps(_document(watch.known, watch.missing)), flush=True)
-    elif words or args.output:
+    elif words or (args.output and (watch.fresh or args.form == "json")):
         _give(_text(watch.known, args.form, watch.periods.keep_s, watch.missing), args.output)
 
 

@@ -208,7 +208,7 @@ def add_detect(commands: Any) -> None:
         type=float,
         default=300.0,
         metavar="S",
-        help="remember hardware that is gone for so long (default 300)",
+        help="remember hardware that is gone for S seconds (default 300)",
     )
 
 
@@ -218,8 +218,8 @@ def add_profile(commands: Any) -> None:
         commands,
         "profile",
         "tell what an ONNX model is made of and what it costs",
-        "Analyse an ONNX file without running it: layers by kind, multiplications, parameters, memory, and how\n"
-        "much arithmetic there is for each byte moved.",
+        "Analyse an ONNX file: layers by kind, multiplications, parameters, memory, and how much arithmetic there is\n"
+        "for each byte moved. It is not run, unless sizes inside of it are computed on the way: then once, on zeros.",
         _PROFILE_EXAMPLES,
     )
     profile.add_argument("model", metavar="MODEL.onnx")

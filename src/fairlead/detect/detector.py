@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -141,11 +141,3 @@ def _join(found: dict[str, Accelerator], gpu: Any) -> None:
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def kinds(accelerators: Iterable[Accelerator]) -> dict[str, int]:
-    """How many of each kind."""
-    counted: dict[str, int] = {}
-    for one in accelerators:
-        counted[one.kind] = counted.get(one.kind, 0) + 1
-    return counted

@@ -7,11 +7,12 @@ temperature are not. Names and values are cut to what Kubernetes takes (letters,
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fairlead.detect.detector import Detection, kinds
+from fairlead.detect.detector import Detection
 
 PREFIX = "fairlead.io"
 LONGEST = 63  # characters of a name, or of a value
@@ -22,7 +23,7 @@ _FACTS = ("compute_capability", "memory_mb", "cores", "interface", "interface_mb
 def labels(found: Detection) -> dict[str, str]:
     """Name -> value: counts by kind and device, and of each device the facts that placement asks for."""
     made: dict[str, str] = {}
-    for kind, count in kinds(found.accelerators).items():
+    for kind, count in Counter(one.kind for one in found.accelerators).items():
         made[f"{PREFIX}/{kind}.count"] = str(count)
     for one in found.accelerators:
         about = f"{PREFIX}/{one.device}"

@@ -75,11 +75,12 @@ def usb_devices(tree: Tree) -> Iterator[Thing]:
         if speed := tree.number(f"{at}/speed"):
             facts |= {"interface": "usb2" if speed <= 480 else "usb3", "interface_mbps": speed}
         facts |= {"serial": serial} if (serial := tree.text(f"{at}/serial")) else {}
-        # Bus numbers change from start to start, device numbers with every plugging; controller and port do not.
+        # Bus numbers change from start to start, device numbers with every plugging; controller and port do not. A
+        # serial number would follow a device to another port, but many sticks of one make have the same.
         folders = (tree.resolve(at) or at).split("/")
         root = next((i for i, part in enumerate(folders) if re.fullmatch(r"usb\d+", part)), 0)
         place = f"usb:{folders[root - 1] if root else 'hub'}:{name.partition('-')[2]}"
-        yield Thing("usb", (f"{vendor}:{product}",), at, f"usb:{serial}" if serial else place, facts=facts)
+        yield Thing("usb", (f"{vendor}:{product}",), at, place, facts=facts)
 
 
 def pci_devices(tree: Tree) -> Iterator[Thing]:

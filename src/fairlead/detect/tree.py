@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import fnmatch
+import math
 import os
 import stat
 from dataclasses import dataclass, field
@@ -96,12 +97,13 @@ class Tree:
         return [words for part in parts if part.isascii() and (words := part.decode()) and words.isprintable()]
 
     def number(self, path: str) -> float | None:
-        """The number that a file begins with."""
+        """The number that a file begins with; what is no finite one is none."""
         words = (self.text(path) or "").split()
         try:
-            return float(words[0]) if words else None
+            value = float(words[0]) if words else math.nan
         except ValueError:
             return None
+        return value if math.isfinite(value) else None
 
     def names(self, folder: str) -> list[str]:
         """What is in a folder, sorted."""

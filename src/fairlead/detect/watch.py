@@ -69,6 +69,11 @@ class Watch:
         return words
 
     @property
+    def fresh(self) -> bool:
+        """Whether the last look was at the hardware too."""
+        return self._static_s == self._dynamic_s
+
+    @property
     def known(self) -> Detection:
         """The last look, with hardware that is gone for a short time as it was."""
         if self._found is None:

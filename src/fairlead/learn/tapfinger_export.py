@@ -21,8 +21,8 @@ from fairlead.learn.tapfinger_network import Inputs, TapFinger
 from fairlead.learn.tapfinger_play import Cut, as_inputs, used
 from fairlead.learn.tapfinger_ppo import VALIDATION_SEED
 from fairlead.measure.files import write_whole
-from fairlead.policies.bundle import FORMAT
-from fairlead.policies.tasks.learned import KIND, OUTPUTS
+from fairlead.policies.bundle import FORMAT, PLACER
+from fairlead.policies.tasks.learned import OUTPUTS
 from fairlead.policies.tasks.observe import VERSION
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.sim.tasks.batch import TaskBatch
@@ -77,7 +77,7 @@ def write_bundle(folder: Path, network: TapFinger, world: TaskWorld, manifest: d
     check(model, network, examples)
     write_whole(folder / "model.onnx", model)
     write_whole(folder / "curve.csv", curve)
-    head = {"format": FORMAT, "kind": KIND, "features": VERSION}
+    head = {"format": FORMAT, "kind": PLACER, "features": VERSION}
     whole = head | manifest | {"sha256": hashlib.sha256(model).hexdigest()}
     write_whole(folder / "manifest.json", json.dumps(whole, indent=1, allow_nan=False) + "\n")
 

@@ -23,6 +23,7 @@ from fairlead.policies.observe import DISPATCH_VERSION, PREFERENCE, WINDOW_VERSI
 
 FORMAT: Final = 1
 SHIPPED: Final = Path(__file__).parent / "bundles"  #: Every folder in here is a policy of its name.
+PLACER: Final = "placer"  #: The kind of bundles that place tasks (`policies.tasks.learned`), and decide on no request.
 LAST_RESORT: Final = "load-balancing"  #: Decides for a bundle that names no rule.
 _VERSIONS: Final = {"selector": WINDOW_VERSION, "dispatcher": DISPATCH_VERSION}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.domain.errors import UserError
-from fairlead.policies.bundle import SHIPPED, Bundle, Fault
+from fairlead.policies.bundle import PLACER, SHIPPED, Bundle, Fault
 from fairlead.policies.interface import Kind, Policy
 from fairlead.policies.learned import Dispatcher
 
@@ -49,7 +49,7 @@ def from_folder(name: str) -> LearnedPolicy:
     if not Path(name).is_dir():
         raise UserError(f"policy {name!r}: no such folder; a bundle is a folder with model.onnx and manifest.json")
     found = _policy(name, Path(name), "")
-    if found.bundle.kind == "placer":
+    if found.bundle.kind == PLACER:
         raise UserError(f"policy {name!r}: it places tasks on clusters; this is a scenario of requests")
     return found
 

@@ -6,7 +6,7 @@ addition, of convolutions, matrix products and recurrent layers alone, as publis
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -139,15 +139,10 @@ class Analysis:
 
     def by_kind(self) -> list[ByKind]:
         """Sums over the layers of each kind, in the order of KINDS."""
-        return [_sum(kind, [layer for layer in self.layers if layer.kind == kind]) for kind in KINDS if self._has(kind)]
-
-    def _has(self, kind: str) -> bool:
-        return any(layer.kind == kind for layer in self.layers)
+        return [_sum(kind, some) for kind in KINDS if (some := [layer for layer in self.layers if layer.kind == kind])]
 
 
-def _sum(kind: str, layers: Iterable[Layer]) -> ByKind:
-    layers = list(layers)
+def _sum(kind: str, layers: Sequence[Layer]) -> ByKind:
     learnt = {weight.name: weight.elements for one in layers for weight in one.weights if weight.name in one.learnt}
-    return ByKind(
-        kind, len(layers), sum(one.macs for one in layers), sum(learnt.values()), sum(one.moved_bytes for one in layers)
-    )
+    macs, moved = sum(one.macs for one in layers), sum(one.moved_bytes for one in layers)
+    return ByKind(kind, len(layers), macs, sum(learnt.values()), moved)

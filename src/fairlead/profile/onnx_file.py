@@ -44,7 +44,10 @@ def analyse(path: Path, sizes: Mapping[str, int] | None = None, batch: int = 1) 
     by_running = bool(shapes.unknown(wanted))
     if by_running:
         _run_for_shapes(onnx, path, model, shapes, shapes.unknown(wanted))
-    layers = [layer for node in model.graph.node for layer in _layers(onnx, node, shapes)]
+    try:
+        layers = [layer for node in model.graph.node for layer in _layers(onnx, node, shapes)]
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     return Analysis(
         name=path.stem,
         inputs=tuple(shapes.of[one.name] for one in inputs),
@@ -88,18 +91,21 @@ def _check_operators(onnx: Any, path: Path, graph: Any) -> None:
         ours = node.domain in _OURS
         if (ours and not onnx.defs.has(node.op_type)) or not (ours or node.domain in ("ai.onnx.ml", "com.microsoft")):
             where = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-            raise UserError(f"{path}: unknown operator {where} in layer {node.name or node.output[0]!r}")
+            raise UserError(f"{path}: unknown operator {where} in layer {_name(node)!r}")
         for attribute in node.attribute:
             for inside in (attribute.g, *attribute.graphs):
                 _check_operators(onnx, path, inside)
 
 
 def _give_sizes(path: Path, inputs: list[Any], sizes: dict[str, int], batch: int) -> None:
-    """Put sizes where the file has a name or nothing; the first dimension is the batch."""
-    used, lacking, known = set(), [], set()
+    """Put sizes where the file has a name or nothing; an open first dimension, and what has its name, is the batch."""
+    used, lacking, known, batches = set(), [], set(), set()
     for one in inputs:
+        if not one.type.tensor_type.HasField("shape"):
+            raise UserError(f"{path}: input {one.name!r} is no tensor of a known number of dimensions")
         for n, dimension in enumerate(one.type.tensor_type.shape.dim):
-            keys = [f"{one.name}.{n}", *([dimension.dim_param] if dimension.dim_param else [])]
+            name = dimension.dim_param if dimension.dim_param != "?" else ""  # which is no name
+            keys = [f"{one.name}.{n}", *([name] if name else [])]
             known |= set(keys)
             given = next((key for key in keys if key in sizes), None)
             if given is not None:
@@ -107,8 +113,9 @@ def _give_sizes(path: Path, inputs: list[Any], sizes: dict[str, int], batch: int
                 used.add(given)
             elif dimension.HasField("dim_value") and dimension.dim_value > 0:
                 continue
-            elif n == 0:
+            elif n == 0 or (name in batches and name):
                 dimension.dim_value = batch
+                batches.add(name)
             else:
                 lacking.append(keys[-1])
     if lacking:
@@ -218,20 +225,30 @@ def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
     found = [shapes.of.get(name) for name in node.input]
     outputs = tuple(shapes.of[name] for name in node.output if name in shapes.of)
     ins, outs = [tensor.shape if tensor else () for tensor in found], [tensor.shape for tensor in outputs] or [()]
+    try:
+        kind, macs = kind_of(node.op_type, attributes, ins, outs), macs_of(node.op_type, attributes, ins, outs)
+    except (IndexError, ValueError):  # of a branch that was not taken, say
+        raise UserError(
+            f"the sizes of layer {_name(node)!r} ({node.op_type}) can't be told, not by a run either"
+        ) from None
     learnt = learnt_inputs(node.op_type, len(found))
     constants = [(n, w) for n, name in enumerate(node.input) if name for w in shapes.constants.get(name, ())]
     return [
         Layer(
-            name=node.name or (node.output[0] if node.output else node.op_type),
+            name=_name(node),
             operator=node.op_type,
-            kind=kind_of(node.op_type, attributes, ins, outs),
-            macs=macs_of(node.op_type, attributes, ins, outs),
+            kind=kind,
+            macs=macs,
             inputs=tuple(one for one in found if one and one.name not in shapes.constants),
             weights=tuple(one for _, one in constants),
             outputs=outputs,
             learnt=frozenset(one.name for n, one in constants if n in learnt and _may_learn(one)),
         )
     ]
+
+
+def _name(node: Any) -> str:
+    return node.name or next(iter(node.output), node.op_type)
 
 
 def _may_learn(tensor: Tensor) -> bool:

@@ -28,11 +28,10 @@ _PRODUCT = {"Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "FusedMatMul", "
 _QUANTISE = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 _ELEMENTWISE = {"Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Exp", "Log", "Abs", "Neg", "Reciprocal", "Floor", "Ceil",
                 "Round", "Sign", "Mod", "Min", "Max", "Mean", "Sum", "Clip", "Relu", "LeakyRelu", "PRelu", "Elu",
-                "Selu",
-                "Celu", "Gelu", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Mish", "Tanh", "Softplus", "Softsign",
-                "ThresholdedRelu", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "And", "Or",
-                "Xor", "Not", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsNaN", "IsInf", "Cast",
-                "CastLike", "BitShift", "QuickGelu", "FastGelu", "BiasGelu"}  # fmt: skip
+                "Selu", "Celu", "Gelu", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Mish", "Tanh", "Softplus",
+                "Softsign", "ThresholdedRelu", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh",
+                "And", "Or", "Xor", "Not", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsNaN",
+                "IsInf", "Cast", "CastLike", "BitShift", "QuickGelu", "FastGelu", "BiasGelu"}  # fmt: skip
 
 #: Constants of these are sizes, limits and the like.
 _NOT_LEARNT = _FREE | _MOVE - {"Gather", "Concat"} | {"Clip", "Pow", "TopK", "CumSum", "Cast", "QuantizeLinear", "Mod"}

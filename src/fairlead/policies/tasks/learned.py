@@ -24,7 +24,7 @@ from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.outcomes import Fallback, Reason
 from fairlead.domain.task_records import RUNNING, START, UNSEEN, Placements, Snapshot
 from fairlead.domain.tasks import TaskScenario
-from fairlead.policies.bundle import FORMAT, Fault, folder_hash, open_session, read_manifest
+from fairlead.policies.bundle import FORMAT, PLACER, Fault, folder_hash, open_session, read_manifest
 from fairlead.policies.conflicts import PRIORS, prior_of, resolve
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.tasks.interface import TaskPolicy
@@ -35,7 +35,6 @@ from fairlead.policies.tasks.tuned_rule import tuned_rule
 
 SHIPPED: Final = Path(__file__).parent / "bundles"  #: Every folder in here is a task policy of its name.
 OUTPUTS: Final = ["slot", "allocation", "score"]  #: Of a model, each (1, N).
-KIND: Final = "placer"
 
 
 def signature_of(scenario: TaskScenario) -> dict[str, Any]:
@@ -197,7 +196,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     try:
         if document["format"] != FORMAT:
             raise UserError(f"it has format {document['format']}, this version runs {FORMAT}")
-        if document["kind"] != KIND:
+        if document["kind"] != PLACER:
             raise UserError(f"it is a {document['kind']}, which places no tasks: another world's")
         if document["features"] != VERSION:
             raise UserError(f"trained on {document['features']!r}, this version shows {VERSION!r}")
