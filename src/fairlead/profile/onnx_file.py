@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairlead.domain.errors import UserError, nearest, one_line
 from fairlead.profile.analysis import Analysis, Layer, Tensor
 from fairlead.profile.operators import kind_of, learnt_inputs, macs_of
+from fairlead.profile.runtime import open_session
 
 _OURS = ("", "ai.onnx")
 _BITS = {"int4": 0.5, "uint4": 0.5, "float4e2m1": 0.5, "int2": 0.25, "uint2": 0.25, "bfloat16": 2.0}
@@ -173,22 +176,15 @@ def _tensor(onnx: Any, name: str, shape: tuple[int, ...], number: int) -> Tensor
 
 def _run_for_shapes(onnx: Any, path: Path, model: Any, shapes: _Shapes, unknown: list[str]) -> None:
     """Run it once on zeros, and see what sizes come out."""
-    import numpy as np
-    import onnxruntime
-
     outputs = {one.name for one in model.graph.output}
     made = {name for node in model.graph.node for name in node.output}
     model.graph.output.extend(
         onnx.ValueInfoProto(name=name) for name in dict.fromkeys(unknown) if name in made - outputs
     )
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        given = {one.name: _zeros(np, shapes.of[one.name]) for one in session.get_inputs()}
+        session = open_session(model.SerializeToString(), optimise=False)
+        given = {one.name: _zeros(shapes.of[one.name]) for one in session.get_inputs()}
         names = [one.name for one in session.get_outputs()]
         for name, value in zip(names, session.run(names, given), strict=True):
             if hasattr(value, "shape"):
@@ -200,7 +196,7 @@ def _run_for_shapes(onnx: Any, path: Path, model: Any, shapes: _Shapes, unknown:
         ) from None
 
 
-def _zeros(np: Any, tensor: Tensor) -> Any:
+def _zeros(tensor: Tensor) -> Any:
     return np.zeros(tensor.shape, np.dtype(tensor.type if tensor.type != "string" else "object"))
 
 

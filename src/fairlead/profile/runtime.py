@@ -1,0 +1,70 @@
+"""Running a model in ONNX Runtime in a way that can be measured: one session, inputs of its sizes, few threads.
+
+Whoever measures (profiling, calibration, degradation) opens models here, so that all measure the same thing: threads
+that don't spin, telemetry off. No timing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairlead.domain.errors import UserError, one_line
+from fairlead.profile.analysis import Tensor
+
+_INTEGERS = ("int", "uint", "bool")
+
+
+@cache
+def onnx_runtime() -> Any:
+    """ONNX Runtime, without telemetry and without its warnings: what is wrong is raised."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    onnxruntime.disable_telemetry_events()
+    return onnxruntime
+
+
+def open_session(
+    model: Path | bytes,
+    threads: int = 1,
+    *,
+    arena: bool = True,
+    optimise: bool = True,
+    profile_to: Path | None = None,
+) -> Any:
+    """A session on the CPU. `arena`: memory is kept for the next run; `profile_to`: the beginning of a file's name."""
+    runtime = onnx_runtime()
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning costs those beside it
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = arena
+    if not optimise:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if profile_to is not None:
+        options.enable_profiling, options.profile_file_prefix = True, str(profile_to)
+    content = str(model) if isinstance(model, Path) else model
+    try:
+        return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # of several kinds, all ONNX Runtime's own
+        name = model if isinstance(model, Path) else "the model"
+        raise UserError(f"{name}: ONNX Runtime can't load it: {one_line(error)}") from None
+
+
+def make_inputs(tensors: Iterable[Tensor], seed: int = 0) -> dict[str, Any]:
+    """Inputs of these sizes: small numbers drawn anew from the seed; whole numbers are 0 or 1, which most can be."""
+    draw = np.random.default_rng(seed)
+    return {tensor.name: _values(draw, tensor) for tensor in tensors}
+
+
+def _values(draw: np.random.Generator, tensor: Tensor) -> Any:
+    if tensor.type == "string":
+        return np.full(tensor.shape, "", dtype=object)
+    if tensor.type.startswith(_INTEGERS):
+        return draw.integers(0, 2, tensor.shape).astype(tensor.type)
+    return draw.standard_normal(tensor.shape, dtype=np.float32).astype(tensor.type)
