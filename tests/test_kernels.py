@@ -64,10 +64,19 @@ def test_what_is_fused_is_one_kernel_with_the_models_macs(tmp_path: Path) -> Non
 
 
 def test_a_normalisation_by_itself_has_no_macs(tmp_path: Path) -> None:
-    norm, weights = normalisation("x", "a", 16)
-    nodes = [norm, helper.make_node("Conv", ["a", "w"], ["y"])]
-    found = measure(saved(tmp_path / "m.onnx", nodes, [*weights, weight("w", 16, 16, 1, 1)], [1, 16, 8, 8]), runs=1)
-    assert {one.kind: one.macs for one in found if one.kind != "move"} == {"normalise": 0, "conv1x1": 64 * 256}
+    """Behind an activation it can't be joined with a convolution; it becomes one of its own."""
+    norm, weights = normalisation("b", "c", 16)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        norm,
+        helper.make_node("Relu", ["c"], ["d"]),
+        helper.make_node("Conv", ["d", "w2"], ["y"]),
+    ]
+    weights += [weight("w", 16, 16, 3, 3), weight("w2", 16, 16, 1, 1)]
+    found = measure(saved(tmp_path / "m.onnx", nodes, weights, [1, 16, 10, 10]), runs=1)
+    told = {one.kind: one.macs for one in found if one.kind not in ("move", "elementwise")}
+    assert told == {"conv3x3": 64 * 256 * 9, "normalise": 0, "conv1x1": 64 * 256}
 
 
 def test_weights_that_were_packed_before_the_run_count(tmp_path: Path) -> None:
