@@ -62,7 +62,7 @@ class Architecture:
         return float(self._weights.meta["_ops"]) * 1e9
 
     def module(self) -> Any:
-        """It, in torch, with weights drawn from a fixed seed: an exporter may join weights that are equal."""
+        """It, in torch, with weights drawn from a fixed seed, all different: an exporter joins those that are equal."""
         import torch
         from torchvision.models import get_model
 
@@ -74,7 +74,7 @@ class Architecture:
         return made
 
     def onnx(self, folder: Path) -> Path:
-        """The file in this folder, made when it is not there yet; nothing is folded, so all parameters are in it."""
+        """The file in this folder, made when it is not there yet. Nothing is folded, so all parameters are there."""
         import torch
 
         path = folder / f"{self.name}.onnx"

@@ -35,12 +35,10 @@ class _Shapes:
 
 def analyse(path: Path, sizes: Mapping[str, int] | None = None, batch: int = 1) -> Analysis:
     """The analysis of a file; `sizes` are those of dimensions with a name, or INPUT.N for the Nth of an input."""
-    onnx = _onnx()
-    model = _read(onnx, path)
+    onnx = import_onnx()
+    model = read_model(path)
     _check_operators(onnx, path, model.graph)
-    constants = {one.name for one in model.graph.initializer}
-    inputs = [one for one in model.graph.input if one.name not in constants]
-    _give_sizes(path, inputs, dict(sizes or {}), batch)
+    inputs = size_inputs(path, model, sizes, batch)
     outputs = [one.name for one in model.graph.output]
     shapes = _inferred(onnx, path, model)
     wanted = [name for node in model.graph.node for name in (*node.input, *node.output)]
@@ -53,14 +51,25 @@ def analyse(path: Path, sizes: Mapping[str, int] | None = None, batch: int = 1) 
         raise UserError(f"{path}: {error}") from None
     return Analysis(
         name=path.stem,
-        inputs=tuple(shapes.of[one.name] for one in inputs),
+        inputs=inputs,
         outputs=tuple(shapes.of[name] for name in outputs if name in shapes.of),
         layers=tuple(layers),
         sized_by_running=by_running,
     )
 
 
-def _onnx() -> Any:
+def size_inputs(path: Path, model: Any, sizes: Mapping[str, int] | None = None, batch: int = 1) -> tuple[Tensor, ...]:
+    """The inputs of a model that was read, with all sizes; these are written into the model."""
+    constants = {one.name for one in model.graph.initializer}
+    inputs = [one for one in model.graph.input if one.name not in constants]
+    _give_sizes(path, inputs, dict(sizes or {}), batch)
+    kinds = {one.name: one.type.tensor_type for one in inputs}
+    shapes = {name: tuple(d.dim_value for d in kind.shape.dim) for name, kind in kinds.items()}
+    return tuple(make_tensor(name, shapes[name], kind.elem_type) for name, kind in kinds.items())
+
+
+def import_onnx() -> Any:
+    """The package `onnx`, or one line on how to get it."""
     try:
         import onnx
     except ImportError:
@@ -68,7 +77,9 @@ def _onnx() -> Any:
     return onnx
 
 
-def _read(onnx: Any, path: Path) -> Any:
+def read_model(path: Path) -> Any:
+    """The model of a file, as `onnx` has it; weights that are kept in other files are not read, but must be there."""
+    onnx = import_onnx()
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -138,32 +149,34 @@ def _inferred(onnx: Any, path: Path, model: Any) -> _Shapes:
     except Exception as error:
         raise UserError(f"{path}: its shapes do not fit together: {one_line(error)}") from None
     shapes = _Shapes()
-    _note(onnx, known.graph, shapes)
+    _note(known.graph, shapes)
     return shapes
 
 
-def _note(onnx: Any, graph: Any, shapes: _Shapes) -> None:
+def _note(graph: Any, shapes: _Shapes) -> None:
     """Write down the tensors of a graph whose sizes are known, and of graphs inside of it."""
     for one in graph.initializer:
-        shapes.of[one.name] = _tensor(onnx, one.name, tuple(one.dims), one.data_type)
+        shapes.of[one.name] = make_tensor(one.name, tuple(one.dims), one.data_type)
         shapes.constants[one.name] = (shapes.of[one.name],)
     for one in (*graph.input, *graph.value_info, *graph.output):
         kind = one.type.tensor_type
         if kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim):
             shape = tuple(d.dim_value for d in kind.shape.dim)
-            shapes.of.setdefault(one.name, _tensor(onnx, one.name, shape, kind.elem_type))
+            shapes.of.setdefault(one.name, make_tensor(one.name, shape, kind.elem_type))
     for node in graph.node:
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.name == "value":
                 value = attribute.t
-                shapes.of[node.output[0]] = _tensor(onnx, node.output[0], tuple(value.dims), value.data_type)
+                shapes.of[node.output[0]] = make_tensor(node.output[0], tuple(value.dims), value.data_type)
                 shapes.constants[node.output[0]] = (shapes.of[node.output[0]],)
             for inside in (attribute.g, *attribute.graphs):
                 if inside.node:
-                    _note(onnx, inside, shapes)
+                    _note(inside, shapes)
 
 
-def _tensor(onnx: Any, name: str, shape: tuple[int, ...], number: int) -> Tensor:
+def make_tensor(name: str, shape: tuple[int, ...], number: int) -> Tensor:
+    """A tensor of one of the types that ONNX numbers."""
+    onnx = import_onnx()
     kind = onnx.TensorProto.DataType.Name(number).lower() if number else "float"
     kind = {"float": "float32", "double": "float64"}.get(kind, kind)
     if kind in _BITS:
@@ -183,13 +196,13 @@ def _run_for_shapes(onnx: Any, path: Path, model: Any, shapes: _Shapes, unknown:
     )
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
-        session = open_session(model.SerializeToString(), optimise=False)
+        session = open_session(model.SerializeToString(), optimise="no")
         given = {one.name: _zeros(shapes.of[one.name]) for one in session.get_inputs()}
         names = [one.name for one in session.get_outputs()]
         for name, value in zip(names, session.run(names, given), strict=True):
             if hasattr(value, "shape"):
                 number = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-                shapes.of[name] = _tensor(onnx, name, tuple(value.shape), number)
+                shapes.of[name] = make_tensor(name, tuple(value.shape), number)
     except Exception as error:
         raise UserError(
             f"{path}: its sizes can't be told without a run, and it does not run: {one_line(error)}"
@@ -216,8 +229,7 @@ def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
     if inside:
         bodies = [[layer for one in graph.node for layer in _layers(onnx, one, shapes)] for graph in inside]
         return max(bodies, key=lambda layers: (sum(layer.macs for layer in layers), len(layers)))
-    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
-    attributes = {key: value.decode() if isinstance(value, bytes) else value for key, value in attributes.items()}
+    attributes = attributes_of(node)
     found = [shapes.of.get(name) for name in node.input]
     outputs = tuple(shapes.of[name] for name in node.output if name in shapes.of)
     ins, outs = [tensor.shape if tensor else () for tensor in found], [tensor.shape for tensor in outputs] or [()]
@@ -241,6 +253,12 @@ def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
             learnt=frozenset(one.name for n, one in constants if n in learnt and _may_learn(one)),
         )
     ]
+
+
+def attributes_of(node: Any) -> dict[str, Any]:
+    """The attributes of a node, as Python has them."""
+    found = {one.name: import_onnx().helper.get_attribute_value(one) for one in node.attribute}
+    return {key: value.decode() if isinstance(value, bytes) else value for key, value in found.items()}
 
 
 def _name(node: Any) -> str:

@@ -16,6 +16,8 @@ import numpy as np
 from fairlead.domain.errors import UserError, one_line
 from fairlead.profile.analysis import Tensor
 
+#: How far a graph is made over before it is run: "extended" fuses, "all" also puts channels into blocks for the CPU.
+LEVELS = {"no": "ORT_DISABLE_ALL", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
 _INTEGERS = ("int", "uint", "bool")
 
 
@@ -34,26 +36,45 @@ def open_session(
     threads: int = 1,
     *,
     arena: bool = True,
-    optimise: bool = True,
+    optimise: str = "all",
     profile_to: Path | None = None,
+    save_to: Path | None = None,
+    weights_in: Path | None = None,
 ) -> Any:
-    """A session on the CPU. `arena`: memory is kept for the next run; `profile_to`: the beginning of a file's name."""
+    """A session on the CPU.
+
+    `arena`: memory is kept for the next run; `optimise`: of LEVELS.
+    `profile_to`: the beginning of a file's name; `save_to`: a file for the graph as it is run, weights beside it.
+    `weights_in`: the folder of the weights that a model from memory keeps in other files.
+    """
     runtime = onnx_runtime()
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 4
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning costs those beside it
     options.enable_cpu_mem_arena = options.enable_mem_pattern = arena
-    if not optimise:
-        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, LEVELS[optimise])
     if profile_to is not None:
         options.enable_profiling, options.profile_file_prefix = True, str(profile_to)
+    if save_to is not None:
+        options.optimized_model_filepath = str(save_to)
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
+    if weights_in is not None:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights_in))
     content = str(model) if isinstance(model, Path) else model
     try:
         return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # of several kinds, all ONNX Runtime's own
         name = model if isinstance(model, Path) else "the model"
         raise UserError(f"{name}: ONNX Runtime can't load it: {one_line(error)}") from None
+
+
+def run_once(name: Any, session: Any, inputs: dict[str, Any]) -> None:
+    """A run whose results nobody needs."""
+    try:
+        session.run(None, inputs)
+    except Exception as error:  # ONNX Runtime's own
+        raise UserError(f"{name}: ONNX Runtime can't run it: {one_line(error)}") from None
 
 
 def make_inputs(tensors: Iterable[Tensor], seed: int = 0) -> dict[str, Any]:
