@@ -1,0 +1,99 @@
+"""`fairlead calibrate`: the rates of this machine, or of a device of which three models were timed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from fairlead.domain.errors import UserError
+from fairlead.measure.files import check_folder, check_writable, write_whole
+from fairlead.profile.predict.calibration import Calibration, calibrate_from, calibrate_here
+from fairlead.profile.predict.devices import calibrations_folder
+from fairlead.profile.predict.new_device import Newcomers
+from fairlead.profile.predict.tables import read_table
+
+
+def run_calibrate(args: argparse.Namespace) -> int:
+    """Run the command."""
+    if args.probes:
+        print(" ".join(Newcomers(read_table(args.unit)).probes()))
+        return 0
+    output = _output(args)
+    about = _about(args)
+    if args.timed:
+        if args.train:
+            raise UserError("--train times this machine: it does not go with --from")
+        made = calibrate_from(args.name, _timed(args.timed), args.unit, **about)
+    else:
+        made = _here(args, about)
+    write_whole(output, made.as_json())
+    print(f"{made.title}: {len(made.timed_ms)} models timed, {made.runtime}; kept in {output}")
+    print(f"now: fairlead predict MODEL.onnx --device {args.output or args.name}")
+    return 0
+
+
+def _output(args: argparse.Namespace) -> Path:
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", args.name):
+        raise UserError(f"--name {args.name}: expected small letters, digits, '-' and '.', as in my-board")
+    if args.output:
+        if not args.output.endswith(".json"):
+            raise UserError(f"--output {args.output}: its name should end in .json")
+        check_writable(Path(args.output))
+        return Path(args.output)
+    check_folder(calibrations_folder())
+    return calibrations_folder() / f"{args.name}.json"
+
+
+def _about(args: argparse.Namespace) -> dict[str, Any]:
+    """What the user knows of the device."""
+    if args.threads < 1:
+        raise UserError(f"--threads {args.threads}: expected a whole number from 1 on")
+    for option in ("idle_w", "busy_w", "memory_mb"):
+        value = getattr(args, option)
+        if value is not None and not 0 < value < 1e9:
+            raise UserError(f"--{option.replace('_', '-')} {value:g}: expected a number above 0")
+    if args.idle_w is not None and args.busy_w is not None and args.busy_w < args.idle_w:
+        raise UserError(f"--busy-w {args.busy_w:g}: less than --idle-w {args.idle_w:g}")
+    known = {"power_idle_w": args.idle_w, "power_busy_w": args.busy_w, "memory_mb": args.memory_mb}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _timed(options: list[str]) -> dict[str, float]:
+    timed = {}
+    for option in options:
+        model, equals, text = option.partition("=")
+        try:
+            ms = float(text)
+        except ValueError:
+            ms = -1.0
+        if not (equals and 0 < ms < 1e7):
+            raise UserError(f"--from {option}: expected MODEL=MS, as in resnet50_int8=180")
+        timed[model] = ms
+    return timed
+
+
+def _here(args: argparse.Namespace, about: dict[str, Any]) -> Calibration:
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("probe models")
+    began = time.perf_counter()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("timing", total=None)
+
+        def tell(done: int, of: int, what: str) -> None:
+            bar.update(task, completed=done, total=of, description=what)
+
+        made = calibrate_here(args.name, args.threads, tell, **about)
+        if args.train:
+            from fairlead.learn.training_steps import time_steps
+
+            made = replace(made, training=time_steps(args.threads, tell))
+    print(f"calibrated in {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    return made

@@ -1,0 +1,126 @@
+"""`fairlead predict`: what a model takes on devices, as a table or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from fairlead.cli.console import console
+from fairlead.cli.profile import given_sizes
+from fairlead.domain.errors import UserError, nearest
+from fairlead.profile.onnx_file import analyse
+from fairlead.profile.predict.devices import find_device, known_devices
+from fairlead.profile.predict.prediction import PRECISIONS, Prediction, predict
+from fairlead.profile.predict.training_time import Job, TrainingPrediction, predict_training
+from fairlead.profile.zoo import find_model
+
+_BATCH_TRAINED = 32
+
+
+def run_predict(args: argparse.Namespace) -> int:
+    """Run the command."""
+    job = _job(args)
+    if args.precision is not None and args.precision not in PRECISIONS:
+        raise UserError(f"--precision {args.precision}: unknown{nearest(args.precision, PRECISIONS)}")
+    batch = job.batch if job else 1 if args.batch is None else args.batch
+    if batch < 1:
+        raise UserError(f"--batch {batch}: expected a whole number from 1 on")
+    devices = [find_device(name) for name in (known_devices() if args.all else dict.fromkeys(args.device))]
+    path, sizes = find_model(args.model)
+    analysis = analyse(path, sizes | given_sizes(args.size), batch)
+    if job:
+        return _train(args, [predict_training(analysis, one, job) for one in devices], analysis.name)
+    found = [predict(analysis, device, args.precision) for device in devices]
+    if args.all:
+        found.sort(key=lambda one: (not one.feasible, one.estimate.ms if one.estimate else float("inf")))
+    if args.feasible:
+        found = [one for one in found if one.feasible]
+    if args.json:
+        print(json.dumps([_document(one) for one in found], indent=1))
+    else:
+        _show(analysis.name, batch, found)
+    return 0
+
+
+def _job(args: argparse.Namespace) -> Job | None:
+    if not args.train:
+        if args.samples is not None:
+            raise UserError("--samples goes with --train")
+        return None
+    if args.samples is None:
+        raise UserError("--train needs --samples N: how many samples an epoch has")
+    job = Job(_BATCH_TRAINED if args.batch is None else args.batch, args.samples, args.epochs)
+    for name in ("batch", "samples", "epochs"):
+        if getattr(job, name) < 1:
+            raise UserError(f"--{name} {getattr(job, name)}: expected a whole number from 1 on")
+    return job
+
+
+def _document(one: Prediction) -> dict[str, Any]:
+    time = one.estimate
+    return {
+        "device": one.device.name, "title": one.device.title, "runtime": one.device.runtime,
+        "precision": one.precision, "feasible": one.feasible, "against": list(one.against), "notes": list(one.notes),
+        "latency_ms": time.ms if time else None, "low_ms": time.low_ms if time else None,
+        "high_ms": time.high_ms if time else None, "energy_mj": one.energy_mj, "memory_mb": one.memory_mb,
+        "source": one.device.source, "assumed": list(one.device.assumed),
+    }  # fmt: skip
+
+
+def _show(name: str, batch: int, found: Sequence[Prediction]) -> None:
+    out = console()
+    out.print(f"[bold]{escape(name)}[/bold], batch {batch}; nine of ten true times are expected between low and high")
+    table = Table(header_style="bold")
+    for heading in ("device", "runtime", "precision", "ms", "low", "high", "mJ", "MB", "can't run there"):
+        table.add_column(heading, justify="right" if heading in ("ms", "low", "high", "mJ", "MB") else "left")
+    for one in found:
+        time = one.estimate
+        times = [number(value) for value in (time.ms, time.low_ms, time.high_ms)] if time else ["", "", ""]
+        energy = number(one.energy_mj) if one.energy_mj is not None else ""
+        words = "; ".join((*one.against, *one.notes))
+        row = [one.device.name, one.device.runtime, one.precision, *times, energy, f"{one.memory_mb:,.0f}", words]
+        table.add_row(*map(escape, row), style=None if one.feasible else "dim")
+    out.print(table)
+    assumed = {f"{one.device.name}: {', '.join(one.device.assumed)}" for one in found if one.device.assumed}
+    if assumed and len(found) <= 8:
+        out.print(f"assumed: {escape('; '.join(sorted(assumed)))}")
+
+
+def number(value: float) -> str:
+    """Three digits, or all of a large one."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _train(args: argparse.Namespace, found: Sequence[TrainingPrediction], name: str) -> int:
+    if args.json:
+        print(json.dumps([one.as_dict() for one in found], indent=1))
+        return 0
+    out = console()
+    job = found[0].job
+    out.print(
+        f"[bold]{escape(name)}[/bold], training on {job.samples:,} samples, {job.epochs} epochs, batch {job.batch}: "
+        f"{job.steps:,} steps"
+    )
+    table = Table(header_style="bold")
+    for heading in ("device", "runtime", "ms a step", "low", "high", "whole job", "MB", "can't train there"):
+        table.add_column(heading, justify="left" if heading in ("device", "runtime", "can't train there") else "right")
+    for one in found:
+        step = one.step
+        times = [number(value) for value in (step.ms, step.low_ms, step.high_ms)] if step else ["", "", ""]
+        whole = duration(step.ms * job.steps / 1e3) if step else ""
+        row = [one.device.name, one.runtime, *times, whole, f"{one.memory_mb:,.0f}", "; ".join(one.against)]
+        table.add_row(*map(escape, row), style="dim" if one.against else None)
+    out.print(table)
+    return 0
+
+
+def duration(seconds: float) -> str:
+    """For people."""
+    if seconds < 90:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.3g} h"

@@ -1,0 +1,167 @@
+"""What `fairlead calibrate` finds out of a machine, and its file: rates that predictions are made with.
+
+Either every kernel of the probe models was timed here (`calibrate_here`), or a few models of ncnn's table were timed
+elsewhere (`calibrate_from`). Called by the cli; `devices` reads the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairlead import __version__
+from fairlead.domain.errors import UserError, nearest
+from fairlead.profile.kernels import Kernel, measure_runs
+from fairlead.profile.predict.left_out import shipped_factors
+from fairlead.profile.predict.new_device import Newcomers
+from fairlead.profile.predict.probes import PROBES
+from fairlead.profile.predict.rates import fit_kernels
+from fairlead.profile.predict.speeds import KernelSpeed, ModelSpeed, Speed
+from fairlead.profile.predict.tables import read_table
+from fairlead.profile.predict.work import by_kernel, time_ms, work_of
+from fairlead.profile.runtime import onnx_runtime
+
+_KIND = "calibration"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """A machine's rates, and what is known of it."""
+
+    name: str
+    title: str
+    runtime: str
+    date: str
+    rates: Mapping[str, float]  # by `by_kernel` where kernels were timed, else by `by_model`
+    deviations: Mapping[str, float] = field(default_factory=dict)  # by kind of kernel; none: whole models were timed
+    factors: tuple[float, float] | None = None  # of the interval, where whole models were
+    timed_ms: Mapping[str, float] = field(default_factory=dict)  # probes and their times
+    memory_mb: float | None = None
+    power_idle_w: float | None = None
+    power_busy_w: float | None = None
+    fairlead: str = __version__
+
+    @property
+    def kernels(self) -> bool:
+        """Whether kernels were timed one by one."""
+        return self.factors is None
+
+    def speed(self) -> Speed:
+        """What predictions ask."""
+        if self.factors is None:
+            return KernelSpeed(self.rates, self.deviations)
+        return ModelSpeed(self.rates, self.factors)
+
+    def as_json(self) -> str:
+        """The file."""
+        return json.dumps({"kind": _KIND} | asdict(self), indent=1) + "\n"
+
+
+def read_calibration(path: Path) -> Calibration:
+    """From its file, checked."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: can't read it: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: not a calibration: not valid JSON") from None
+    if not isinstance(document, dict) or document.pop("kind", None) != _KIND:
+        raise UserError(f"{path}: not a calibration: expected what `fairlead calibrate` writes")
+    try:
+        factors = document.pop("factors")
+        made = Calibration(**document, factors=tuple(factors) if factors else None)
+        numbers = [*made.rates.values(), *made.deviations.values(), *(made.factors or ())]
+        if not made.rates or not all(isinstance(one, int | float) and 0 <= one < 1e9 for one in numbers):
+            raise ValueError("rates should be numbers from 0 on")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: not a whole calibration: {error}") from None
+    return made
+
+
+def calibrate_here(
+    name: str, threads: int = 1, tell: Callable[[int, int, str], None] = lambda done, of, what: None, **about: Any
+) -> Calibration:
+    """Time every kernel of the probe models on this machine."""
+    kernels: list[Kernel] = []
+    timed = {}
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+        for n, (probe, make) in enumerate(PROBES.items()):
+            tell(n, len(PROBES), probe)
+            path = Path(folder) / f"{probe}.onnx"
+            path.write_bytes(make())
+            measured = measure_runs(path, threads=threads)
+            path.unlink()
+            kernels += measured.kernels
+            timed[probe] = min(measured.wall_ms)
+    rates, deviations = fit_machine(kernels)
+    plural = "s" if threads > 1 else ""
+    return Calibration(
+        name=name,
+        title=processor(),
+        runtime=f"ONNX Runtime {onnx_runtime().__version__}, {threads} thread{plural}",
+        date=datetime.now(UTC).date().isoformat(),
+        rates=rates,
+        deviations=deviations,
+        timed_ms=timed,
+        memory_mb=_memory_mb(),
+        **about,
+    )
+
+
+def fit_machine(kernels: Sequence[Kernel]) -> tuple[dict[str, float], dict[str, float]]:
+    """Rates, and by kind how far off they are of the kernels: relative errors, weighed by time."""
+    works = [work_of(kernel) for kernel in kernels]
+    amounts = [by_kernel(work) for work in works]
+    rates = fit_kernels(amounts, [kernel.min_ms for kernel in kernels])
+    deviations = {}
+    for kind in sorted({work.kind for work in works} - {"free"}):
+        mine = [n for n, work in enumerate(works) if work.kind == kind]
+        told = np.maximum([time_ms(amounts[n], rates) for n in mine], 1e-4)
+        true = np.array([kernels[n].min_ms for n in mine])
+        deviations[kind] = float(np.sqrt((told * (true / told - 1.0) ** 2).sum() / told.sum()))
+    return rates, deviations
+
+
+def calibrate_from(name: str, timed_ms: Mapping[str, float], unit: str = "cpu", **about: Any) -> Calibration:
+    """A device elsewhere, of which some models of ncnn's table were timed with ncnn."""
+    known = read_table(unit).models
+    for model in timed_ms:
+        if model not in known:
+            raise UserError(f"--from: {model!r} is no model of ncnn's table{nearest(model, known)}")
+    return Calibration(
+        name=name,
+        title=name,
+        runtime="ncnn" if unit == "cpu" else "ncnn, Vulkan",
+        date=datetime.now(UTC).date().isoformat(),
+        rates=Newcomers(read_table(unit)).rates(timed_ms),
+        factors=shipped_factors("probes" if unit == "cpu" else "few"),
+        timed_ms=dict(timed_ms),
+        **about,
+    )
+
+
+def processor() -> str:
+    """What this machine computes with, as it calls it itself."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.lower().startswith(("model name", "hardware")))
+    cores = os.cpu_count() or 1
+    return f"{next(named, '') or platform.processor() or platform.machine()}, {cores} core{'s' * (cores > 1)}"
+
+
+def _memory_mb() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20)
+    except (OSError, ValueError):
+        return None

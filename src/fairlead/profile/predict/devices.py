@@ -1,0 +1,194 @@
+"""The devices that predictions are made for, by name, each with its speed, memory and power.
+
+They come from three places: ncnn's table of many devices, whose fastest benchmark of a unit counts; `devices.yaml`,
+boards of which a few models were timed elsewhere; and files that `fairlead calibrate` has written. Called by the cli.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from fairlead.domain.errors import UserError, nearest
+from fairlead.profile.predict.calibration import Calibration, read_calibration
+from fairlead.profile.predict.left_out import shipped_factors
+from fairlead.profile.predict.new_device import Newcomers
+from fairlead.profile.predict.rates import Population, fit_near, fit_population
+from fairlead.profile.predict.speeds import EdgeTpuSpeed, ModelSpeed, Speed, fit_edge_tpu
+from fairlead.profile.predict.tables import Table, read_table, works_in_table
+
+FEW = 0.05  # of the models of a table: an entry that has less is no benchmark
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A device with all that a prediction needs. What nobody told is None."""
+
+    name: str
+    title: str
+    runtime: str  # what ran the models that it was timed with
+    precision: str | None  # of the times; None: that of the model
+    speed: Speed
+    support: str  # the family of accelerators whose operators it has (support.yaml)
+    memory_mb: float | None = None
+    power_idle_w: float | None = None
+    power_busy_w: float | None = None
+    source: str = ""
+    assumed: tuple[str, ...] = ()  # fields that no source gives
+
+
+def calibrations_folder() -> Path:
+    """Where `fairlead calibrate` keeps what it measured."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "fairlead" / "devices"
+
+
+def find_device(name: str) -> Device:
+    """By its name, or by the file of a calibration. A plain name of ncnn's table means the CPU there."""
+    if name.endswith(".json"):
+        return _calibrated(read_calibration(Path(name)))
+    own = calibrations_folder() / f"{name}.json"
+    if own.is_file():
+        return _calibrated(read_calibration(own))
+    for known in (name, f"{name}-cpu", f"{name}-gpu"):
+        if known in _makers():
+            return _make(known)
+    if name == "here":
+        raise UserError(
+            "--device here: this machine is not calibrated yet: run `fairlead calibrate` (about half a minute)"
+        )
+    raise UserError(f"unknown device {name!r}{nearest(name, known_devices())}; --all shows them")
+
+
+def known_devices() -> list[str]:
+    """All names, those of calibrations first."""
+    own = sorted(path.stem for path in calibrations_folder().glob("*.json"))
+    return [*own, *(name for name in _makers() if name not in own)]
+
+
+def _calibrated(made: Calibration) -> Device:
+    return Device(
+        name=made.name, title=made.title, runtime=made.runtime, precision="float32" if made.kernels else None,
+        speed=made.speed(), support="cpu", memory_mb=made.memory_mb, power_idle_w=made.power_idle_w,
+        power_busy_w=made.power_busy_w, source=f"fairlead calibrate, {made.date}",
+    )  # fmt: skip
+
+
+@cache
+def _entries() -> Mapping[str, Mapping[str, Any]]:
+    text = (files("fairlead.profile.predict") / "devices.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text)["devices"])
+
+
+@dataclass(frozen=True)
+class _Makers:
+    boards: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    runs: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # unit, and the run's place in its table
+
+
+@cache
+def _places() -> _Makers:
+    boards = {name: entry for name, entry in _entries().items() if "title" in entry}
+    runs = {}
+    for unit in ("cpu", "gpu"):
+        table = read_table(unit)
+        for n in _fastest(table):
+            runs[f"{table.runs[n].device}-{unit}"] = unit, n
+    return _Makers(boards, dict(sorted(runs.items())))
+
+
+def _makers() -> list[str]:
+    return [*_places().boards, *_places().runs]
+
+
+@cache
+def _make(name: str) -> Device:
+    places = _places()
+    if name in places.boards:
+        return _board(name, places.boards[name])
+    return _benchmarked(name, *places.runs[name])
+
+
+def _fastest(table: Table) -> list[int]:
+    """Of each device the run that is the fastest on what all of its runs have timed."""
+    by_device: dict[str, list[int]] = {}
+    for n, run in enumerate(table.runs):
+        if (~np.isnan(table.times_ms[n])).mean() > FEW:
+            by_device.setdefault(run.device, []).append(n)
+    best = []
+    for runs in by_device.values():
+        common = ~np.isnan(table.times_ms[runs]).any(axis=0)
+        best.append(min(runs, key=lambda n: float(np.log(table.times_ms[n][common]).sum())))
+    return best
+
+
+@cache
+def population(unit: str) -> Population:
+    """What the CPUs, or the GPUs, of ncnn's table have in common."""
+    table = read_table(unit)
+    return fit_population(table.amounts, table.times_ms)
+
+
+@cache
+def newcomers(unit: str) -> Newcomers:
+    """What ncnn's table says of devices that it does not have."""
+    return Newcomers(read_table(unit))
+
+
+def _benchmarked(name: str, unit: str, n: int) -> Device:
+    table = read_table(unit)
+    run, times = table.runs[n], table.times_ms[n]
+    timed = np.flatnonzero(~np.isnan(times))
+    rates = fit_near(population(unit), [table.amounts[i] for i in timed], times[timed])
+    entry = _entries().get(name, {})
+    how = f"ncnn, {run.threads} thread{'s' * (run.threads > 1)}" if unit == "cpu" else "ncnn, Vulkan"
+    return Device(
+        name=name, title=run.title, runtime=how, precision=None if unit == "cpu" else "float16",
+        speed=ModelSpeed(rates, shipped_factors(unit)), support="cpu" if unit == "cpu" else "vulkan", **_about(entry),
+    )  # fmt: skip
+
+
+def _about(entry: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("memory_mb", "power_idle_w", "power_busy_w", "source")
+    return {name: entry[name] for name in names if name in entry} | {"assumed": tuple(entry.get("assumed", ()))}
+
+
+def _board(name: str, entry: Mapping[str, Any]) -> Device:
+    return Device(
+        name=name, title=entry["title"], runtime=entry["runtime"], precision=entry["precision"],
+        speed=_edge_tpu(entry) if "edge_tpu" in entry else _of_points(entry), support=entry["support"], **_about(entry),
+    )  # fmt: skip
+
+
+def _of_points(entry: Mapping[str, Any]) -> Speed:
+    """As GPUs in general, whatever the precision, with these times: few models were timed."""
+    return ModelSpeed(newcomers("gpu").rates(entry["times_ms"]), shipped_factors("few"))
+
+
+def _edge_tpu(entry: Mapping[str, Any]) -> Speed:
+    about, times = entry["edge_tpu"], (_entries()[entry["like"]] if "like" in entry else entry)["times_ms"]
+    counts, times_ms = [_counts(*item) for item in times.items()], [_ms(one) for one in times.values()]
+    made = fit_edge_tpu(counts, times_ms, about["cache_mb"], shipped_factors("few"))
+    if "host_mb_s" not in about:
+        return made
+    return EdgeTpuSpeed(made.call_ms, made.ms_per_gmac, about["cache_mb"], about["host_mb_s"], made.factors)
+
+
+def _ms(one: Any) -> float:
+    return float(one["ms"] if isinstance(one, dict) else one)
+
+
+def _counts(model: str, one: Any) -> tuple[float, float]:
+    """GMACs and millions of weights."""
+    if isinstance(one, dict):
+        return one["macs"] / 1e9, one["weights"] / 1e6
+    works: Sequence[Any] = works_in_table()[model][0]
+    return sum(work.macs for work in works) / 1e9, sum(work.weights for work in works) / 1e6

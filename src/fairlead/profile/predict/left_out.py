@@ -1,0 +1,169 @@
+"""How far off predictions are of models, families and devices that were left out when the rates were fitted.
+
+Pure evaluation on the shipped tables and on kernels that were timed. The intervals of predictions come from here: they
+are kept in data/errors.json, which `fairlead evaluate --write` makes anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from fairlead.profile.predict.completion import best_probes, fit_together
+from fairlead.profile.predict.new_device import PROBES, Newcomers
+from fairlead.profile.predict.rates import fit_near, fit_population
+from fairlead.profile.predict.tables import Table, read_table
+from fairlead.profile.predict.work import time_ms
+
+Array = Any
+_LEAST = 5  # models that a run must have beside the one left out
+_NINETY = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Predicted and true times of what was left out."""
+
+    predicted_ms: Array  # (n,)
+    true_ms: Array  # (n,)
+    groups: tuple[str, ...]  # what was left out each time
+    low_ms: Array | None = None  # (n,) intervals, where predictions have one of their own
+    high_ms: Array | None = None
+
+    @property
+    def relative(self) -> Array:
+        """Predicted over true, less one."""
+        return self.predicted_ms / self.true_ms - 1.0
+
+    def figures(self) -> dict[str, float]:
+        """Errors in percent, the rank correlation, and how many are in their interval."""
+        off = np.abs(self.relative)
+        low, high = self.intervals()
+        inside = (low <= self.true_ms) & (self.true_ms <= high)
+        return {
+            "predictions": float(len(off)),
+            "mape_percent": float(100 * off.mean()),
+            "median_percent": float(100 * np.median(off)),
+            "within_10_percent": float(100 * (off <= 0.1).mean()),
+            "spearman": float(spearmanr(self.predicted_ms, self.true_ms)[0]),
+            "covered_percent": float(100 * inside.mean()),
+        }
+
+    def factors(self, without: str | None = None) -> tuple[float, float]:
+        """Between which multiples of the prediction nine of ten true times are."""
+        keep = np.array([group != without for group in self.groups])
+        low, high = np.quantile((self.true_ms / self.predicted_ms)[keep], _NINETY)
+        return float(low), float(high)
+
+    def intervals(self) -> tuple[Array, Array]:
+        """Of each prediction; made of the errors of other groups where they have none of their own."""
+        if self.low_ms is not None and self.high_ms is not None:
+            return self.low_ms, self.high_ms
+        by_group = {group: self.factors(group) for group in set(self.groups)}
+        bounds = np.array([by_group[group] for group in self.groups])
+        return self.predicted_ms * bounds[:, 0], self.predicted_ms * bounds[:, 1]
+
+
+def family_of(model: str) -> str:
+    """The letters that its name begins with: resnet18 and resnet50 are of one family."""
+    return re.split(r"[^a-z]", model.lower(), maxsplit=1)[0] or model
+
+
+def leave_models_out(table: Table, group_of: Callable[[str], str] | None = None) -> Errors:
+    """Each model, with its quantised form, predicted on every device from all others; or each family."""
+    amounts = table.amounts
+    named = table.architectures()
+    groups = [group_of(name) for name in named] if group_of else named
+    found = [
+        (predicted, true, group)
+        for group in sorted(set(groups))
+        for predicted, true in _without(table, amounts, np.array([one == group for one in groups]))
+    ]
+    return _errors(found)
+
+
+def _without(table: Table, amounts: Sequence[dict[str, float]], out: Array) -> Iterator[tuple[float, float]]:
+    kept = np.flatnonzero(~out)
+    known = [amounts[n] for n in kept]
+    common = fit_population(known, table.times_ms[:, kept])
+    for times in table.times_ms:
+        timed = [n for n in kept if not np.isnan(times[n])]
+        if len(timed) >= _LEAST:
+            rates = fit_near(common, [amounts[n] for n in timed], times[timed])
+            yield from ((time_ms(amounts[n], rates), times[n]) for n in np.flatnonzero(out) if not np.isnan(times[n]))
+
+
+def leave_devices_out(table: Table, probes: int = PROBES) -> Errors:
+    """Each device as a new one of which some probes were timed, the other models from how they go on other devices.
+
+    Which models are probes is decided without it.
+    """
+    found: list[tuple[float, ...]] = []
+    groups: list[str] = []
+    for device, test in _devices(table):
+        together = fit_together(table.times_ms[~test])
+        given = best_probes(together, probes)
+        for times in table.times_ms[test]:
+            if np.isnan(times[given]).any():
+                continue
+            timed = np.full(len(times), np.nan)
+            timed[given] = times[given]
+            whole, deviations = together.complete(timed)
+            rest = [n for n in np.flatnonzero(~np.isnan(times)) if n not in given]
+            low, high = together.interval(whole, deviations)
+            found += [(whole[n], times[n], low[n], high[n]) for n in rest]
+            groups += [device] * len(rest)
+    predicted, true, low_ms, high_ms = np.array(found).T
+    return Errors(predicted, true, tuple(groups), low_ms, high_ms)
+
+
+def few_timed(table: Table, models: Iterable[str]) -> Errors:
+    """Each device as one of which these models were timed, the others by rates, as if nobody had timed them anywhere."""
+    amounts, found = table.amounts, []
+    given = [table.models.index(model) for model in models]
+    for device, test in _devices(table):
+        others = Newcomers(replace(table, times_ms=table.times_ms[~test]))
+        for times in table.times_ms[test]:
+            if np.isnan(times[given]).any():
+                continue
+            rates = others.rates({table.models[n]: float(times[n]) for n in given})
+            rest = (n for n in np.flatnonzero(~np.isnan(times)) if n not in given)
+            found += [(time_ms(amounts[n], rates), times[n], device) for n in rest]
+    return _errors(found)
+
+
+def _devices(table: Table) -> Iterator[tuple[str, Array]]:
+    names = np.array([run.device for run in table.runs])
+    for device in sorted(set(names)):
+        yield str(device), names == device
+
+
+def _errors(found: Sequence[tuple[float, float, str]]) -> Errors:
+    predicted, true, groups = zip(*found, strict=True)
+    return Errors(np.array(predicted), np.array(true), tuple(groups))
+
+
+def measured_factors() -> dict[str, tuple[float, float]]:
+    """The factors of intervals, as errors.json has them."""
+    return {
+        "cpu": leave_models_out(read_table("cpu")).factors(),
+        "gpu": leave_models_out(read_table("gpu")).factors(),
+        "few": few_timed(read_table("gpu"), ("resnet18", "resnet50")).factors(),
+        "probes": few_timed(read_table("cpu"), Newcomers(read_table("cpu")).probes()).factors(),
+    }
+
+
+@cache
+def shipped_factors(which: str) -> tuple[float, float]:
+    """Of errors.json: how far off predictions are that are made so."""
+    text = (files("fairlead.profile.predict") / "data" / "errors.json").read_text(encoding="utf-8")
+    low, high = json.loads(text)[which]
+    return float(low), float(high)

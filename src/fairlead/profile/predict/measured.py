@@ -1,0 +1,85 @@
+"""Models that were timed on this machine, kernel by kernel, and how well they are predicted from each other.
+
+Used by `fairlead evaluate` and the benchmark of prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fairlead.profile.kernels import Kernel, measure_runs
+from fairlead.profile.onnx_file import analyse
+from fairlead.profile.predict.calibration import fit_machine
+from fairlead.profile.predict.left_out import Errors, family_of
+from fairlead.profile.predict.speeds import Estimate, KernelSpeed, Speed
+from fairlead.profile.predict.work import Work, works_of
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A model: what it asks for, told without a run, and what was timed."""
+
+    name: str
+    family: str
+    works: tuple[Work, ...]
+    kernels: tuple[Kernel, ...]
+    ms: float  # of a run: the least time of the calling thread on the CPU
+
+    @property
+    def macs(self) -> int:
+        """Of a run."""
+        return sum(work.macs for work in self.works)
+
+
+def measure_model(path: Path, sizes: Mapping[str, int] | None = None, family: str | None = None) -> Measured:
+    """Time it, on one thread; its family is told by its name."""
+    timed = measure_runs(path, sizes)
+    works = works_of(analyse(path, sizes))
+    return Measured(path.stem, family or family_of(path.stem), works, timed.kernels, min(timed.thread_ms))
+
+
+def leave_measured_out(measured: Sequence[Measured], way: str = "family") -> Errors:
+    """Each model, or family, from the kernels of all others."""
+    groups = [one.name if way == "model" else one.family for one in measured]
+    if len(set(groups)) < 2:
+        groups = [one.name for one in measured]
+    found = {}
+    for group in sorted(set(groups)):
+        others = [kernel for one, its in zip(measured, groups, strict=True) if its != group for kernel in one.kernels]
+        speed = KernelSpeed(*fit_machine(others))
+        found |= {
+            one.name: speed.estimate(one.works) for one, its in zip(measured, groups, strict=True) if its == group
+        }
+    return _errors(measured, groups, [found[one.name] for one in measured])
+
+
+def calibrated(measured: Sequence[Measured], speed: Speed) -> Errors:
+    """Each model by rates that were fitted to the probes."""
+    return _errors(measured, [one.name for one in measured], [speed.estimate(one.works) for one in measured])
+
+
+def flops_only(measured: Sequence[Measured]) -> Errors:
+    """Each family by the time of a MAC in the others: what is to be beaten."""
+    estimates = []
+    for one in measured:
+        others = [other for other in measured if other.family != one.family] or [m for m in measured if m is not one]
+        per_mac = float(np.exp(np.median([np.log(other.ms / max(1, other.macs)) for other in others])))
+        spread = [other.ms / (per_mac * max(1, other.macs)) for other in others]
+        low, high = np.quantile(spread, (0.05, 0.95))
+        ms = per_mac * one.macs
+        estimates.append(Estimate(ms, ms * float(low), ms * float(high)))
+    return _errors(measured, [one.family for one in measured], estimates)
+
+
+def _errors(measured: Sequence[Measured], groups: Sequence[str], estimates: Sequence[Estimate]) -> Errors:
+    return Errors(
+        np.array([one.ms for one in estimates]),
+        np.array([one.ms for one in measured]),
+        tuple(groups),
+        np.array([one.low_ms for one in estimates]),
+        np.array([one.high_ms for one in estimates]),
+    )

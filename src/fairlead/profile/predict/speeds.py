@@ -1,0 +1,107 @@
+"""How a device's time for a model is told from what the model asks for, with an interval. One class for each way in
+which devices are known: by rates of kernels that were timed one by one, by rates fitted to whole models, and the Edge
+TPU with its small memory behind a host. Pure arithmetic; made by `devices` and `calibration`, called by `prediction`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import nnls
+
+from fairlead.profile.predict.work import Work, by_kernel, by_model, summed, time_ms
+
+_NINETY = 1.645  # standard deviations of the middle 90 %
+_UNSEEN = 0.05  # standard deviation of what a model is different in from all probes (assumed; its coverage is measured)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A time, and where nine of ten true ones are."""
+
+    ms: float
+    low_ms: float
+    high_ms: float
+
+
+class Speed(Protocol):
+    """What `prediction` asks."""
+
+    def estimate(self, works: Sequence[Work]) -> Estimate:
+        """The time of one run."""
+
+
+@dataclass(frozen=True)
+class KernelSpeed:
+    """Rates for each kind of layer, and how far off kernels of a kind were (standard deviation of the relative error).
+
+    Errors of a kind go together, those of different kinds don't: so a model of few kinds has a wider interval.
+    """
+
+    rates: Mapping[str, float]
+    deviations: Mapping[str, float]  # by kind
+
+    def estimate(self, works: Sequence[Work]) -> Estimate:
+        """The time of one run."""
+        parts: dict[str, float] = {}
+        for work in works:
+            parts[work.kind] = parts.get(work.kind, 0.0) + time_ms(by_kernel(work), self.rates)
+        whole = max(sum(parts.values()), 1e-6)
+        worst = max(self.deviations.values(), default=0.0)
+        variance = sum((ms / whole * self.deviations.get(kind, worst)) ** 2 for kind, ms in parts.items())
+        factor = math.exp(_NINETY * math.sqrt(variance + _UNSEEN**2))
+        return Estimate(whole, whole / factor, whole * factor)
+
+    def unknown(self, works: Sequence[Work]) -> list[str]:
+        """Kinds of layers that nothing was timed of."""
+        known = {name.partition(".")[0] for name in self.rates}
+        return sorted({work.kind for work in works} - known - {"free"})
+
+
+@dataclass(frozen=True)
+class ModelSpeed:
+    """Rates fitted to whole models; how far off those are of models that were left out is the interval."""
+
+    rates: Mapping[str, float]
+    factors: tuple[float, float]  # of the estimate: between these are nine of ten
+
+    def estimate(self, works: Sequence[Work]) -> Estimate:
+        """The time of one run."""
+        whole = max(time_ms(summed(works, by_model), self.rates), 1e-6)
+        return Estimate(whole, whole * self.factors[0], whole * self.factors[1])
+
+
+@dataclass(frozen=True)
+class EdgeTpuSpeed:
+    """A systolic array with a small memory of its own: weights that don't fit come from the host in every run.
+
+    time = call + MACs / rate + (weights beyond the cache + input and output) / speed of the host's interface
+    """
+
+    call_ms: float
+    ms_per_gmac: float
+    cache_mb: float
+    host_mb_s: float
+    factors: tuple[float, float]
+
+    def estimate(self, works: Sequence[Work]) -> Estimate:
+        """The time of one run; a weight is a byte, and so is a number of the picture."""
+        macs, weights = sum(work.macs for work in works) / 1e9, sum(work.weights for work in works) / 1e6
+        ends = (works[0].inputs + works[-1].outputs) / 1e6 if works else 0.0
+        over = max(0.0, weights - self.cache_mb) + ends
+        whole = self.call_ms + self.ms_per_gmac * macs + 1e3 * over / self.host_mb_s
+        return Estimate(whole, whole * self.factors[0], whole * self.factors[1])
+
+
+def fit_edge_tpu(
+    counts: Sequence[tuple[float, float]], times_ms: Sequence[float], cache_mb: float, factors: tuple[float, float]
+) -> EdgeTpuSpeed:
+    """From (GMACs, millions of weights) and times; rates that are not negative, relative errors."""
+    rows = np.array([(1.0, macs, max(0.0, weights - cache_mb)) for macs, weights in counts])
+    times = np.asarray(times_ms, float)
+    (call, per_gmac, per_mb), _ = nnls(rows / times[:, None], np.ones(len(times)))
+    return EdgeTpuSpeed(float(call), float(per_gmac), cache_mb, 1e3 / max(float(per_mb), 1e-6), factors)
