@@ -15,6 +15,7 @@ from typing import Any
 from fairlead.detect import probes
 from fairlead.detect.catalog import Catalog, Entry, Reading
 from fairlead.detect.host import read_host, read_load
+from fairlead.detect.kfd import kfd_facts
 from fairlead.detect.nvml import Nvml
 from fairlead.detect.probes import Thing
 from fairlead.detect.tree import Tree
@@ -57,6 +58,9 @@ def detect(tree: Tree, catalog: Catalog, nvml: Nvml | None = None) -> Detection:
         for thing in probe(tree):
             if told := catalog.find(thing.bus, thing.ids, thing.pci_class):
                 _add(found, _accelerator(tree, thing, *told))
+    for address, facts in kfd_facts(tree).items():
+        for one in [one for one in found.values() if one.facts.get("pci_address") == address]:
+            found[one.id] = replace(one, facts={**facts, **one.facts})
     if nvml:
         for one in nvml.gpus():
             _join(found, one)
