@@ -72,13 +72,13 @@ def family_of(name: str) -> Family:
     known = families()
     if name in known:
         return known[name]
+    devices = [entry.name for entry in read_catalog().entries]
+    if name not in devices:
+        raise UserError(f"{name}: no known accelerator{nearest(name, [*known, *devices])}")
     for family in known.values():
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in family.devices):
             return family
-    devices = [entry.name for entry in read_catalog().entries]
-    if name in devices:
-        raise UserError(f"{name}: what it can run is not known yet; known are {', '.join(known)}")
-    raise UserError(f"{name}: no known accelerator{nearest(name, [*known, *devices])}; known are {', '.join(known)}")
+    raise UserError(f"{name}: what it can run is not known yet; known are {', '.join(known)}")
 
 
 def unsupported(found: Analysis, family: Family, precision: str | None = None) -> list[Problem]:
