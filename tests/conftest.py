@@ -1,8 +1,9 @@
-"""Fixtures of several files: a browser, and reports opened in it."""
+"""Fixtures of several files: a browser, and reports opened in it; a folder for architectures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,13 @@ from fairlead.measure.report.page import write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="session")
+def architectures(request: pytest.FixtureRequest) -> Path:
+    """Where ONNX files of architectures are kept from one test run to the next."""
+    assert request.config.cache is not None
+    return request.config.cache.mkdir(f"architectures-{version('torchvision')}")
 
 
 @pytest.fixture(scope="module")

@@ -73,6 +73,17 @@ def test_power_rails_are_read(tmp_path: Path) -> None:
     assert found.load["hottest_c"] == 49.5
 
 
+def test_unlike_gpus_of_one_name_have_no_architecture_in_common(tmp_path: Path) -> None:
+    made = labels(found_in(lay_out(tmp_path, HOSTS["amd-gpus-with-kfd"])))
+    assert made["fairlead.io/amd-gpu.architecture"] == "mixed"
+    assert made["fairlead.io/amd-gpu.compute-units"] == "60"  # what each of them has at least
+
+
+def test_of_an_amd_gpu_without_its_driver_nothing_is_made_up(tmp_path: Path) -> None:
+    facts = {one.id: one.facts for one in found_in(lay_out(tmp_path, HOSTS["amd-gpus-with-kfd"])).accelerators}
+    assert not {"architecture", "compute_units", "memory_mb"} & set(facts["amd-gpu@pci:0000:0c:00.0"])
+
+
 def test_nvml_adds_what_it_knows(tmp_path: Path) -> None:
     gpu = Gpu("0000:01:00.0", "NVIDIA GeForce RTX 3060", {"memory_mb": 12288}, {"load_percent": 3.0})
     elsewhere = Gpu("0000:41:00.0", "NVIDIA A2", {"memory_mb": 15356})

@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
-from fairlead.profile.analysis import KINDS, Analysis
+from fairlead.profile.analysis import KINDS, Analysis, Tensor
+from fairlead.profile.memory import measure_memory
 from fairlead.profile.onnx_file import analyse
 
 
@@ -105,17 +106,59 @@ def test_what_is_made_of_constants_is_no_layer_and_its_weights_count(tmp_path: P
 
 
 def test_tensors_live_from_their_making_to_their_last_reader(tmp_path: Path) -> None:
-    """x (400 bytes) -> a -> b, and a + b: at the last step a, b and y are there; reshaping a takes nothing."""
+    """x (400 bytes) -> a -> b, and a with b: at the last step a, b and y are there; reshaping a takes nothing."""
     nodes = [
-        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Softmax", ["x"], ["a"]),
         helper.make_node("Flatten", ["a"], ["view"]),
-        helper.make_node("Relu", ["view"], ["b"]),
-        helper.make_node("Add", ["view", "b"], ["y"]),
+        helper.make_node("Softmax", ["view"], ["b"]),
+        helper.make_node("Concat", ["view", "b"], ["y"], axis=1),
     ]
-    assert analyse(saved(tmp_path / "m.onnx", nodes, [], [1, 100])).peak_activation_bytes == 3 * 400
-    chain = [helper.make_node("Relu", [f"t{n}" if n else "x"], [f"t{n + 1}"]) for n in range(9)]
-    chain.append(helper.make_node("Relu", ["t9"], ["y"]))
+    assert analyse(saved(tmp_path / "m.onnx", nodes, [], [1, 100])).peak_activation_bytes == 4 * 400
+    chain = [helper.make_node("Softmax", [f"t{n}" if n else "x"], [f"t{n + 1}"]) for n in range(9)]
+    chain.append(helper.make_node("Softmax", ["t9"], ["y"]))
     assert analyse(saved(tmp_path / "m.onnx", chain, [], [1, 100])).peak_activation_bytes == 2 * 400
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tensors"),
+    [
+        ([("Softmax", ["x"], "a"), ("Relu", ["a"], "y")], 2),  # over a
+        ([("Relu", ["x"], "y")], 2),  # x is the caller's
+        ([("Softmax", ["x"], "a"), ("Relu", ["a"], "b"), ("Add", ["a", "b"], "y")], 2),  # a is read later; y over one
+        ([("Softmax", ["x"], "a"), ("Flatten", ["a"], "view"), ("Relu", ["a"], "b"), ("Sum", ["view", "b"], "y")], 2),
+        ([("Softmax", ["x"], "a"), ("Relu", ["a"], "b"), ("Softmax", ["a"], "c"), ("Sum", ["a", "b", "c"], "y")], 3),
+    ],
+)
+def test_what_works_number_by_number_writes_over_what_nobody_reads_later(
+    nodes: list[tuple[str, list[str], str]], tensors: int, tmp_path: Path
+) -> None:
+    made = [helper.make_node(operator, given, [name]) for operator, given, name in nodes]
+    found = analyse(saved(tmp_path / "m.onnx", made, [], [1, 100]))
+    assert found.peak_activation_bytes == tensors * 400
+
+
+def test_the_memory_of_a_run_has_weights_more_than_once(tmp_path: Path) -> None:
+    """By hand: a convolution of 64 bytes, a product of 800, tensors, two layers, the runtime."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("MatMul", ["a", "v"], ["y"])]
+    found = analyse(saved(tmp_path / "m.onnx", nodes, [weight("w", 4, 4, 1, 1), weight("v", 10, 20)], [1, 4, 10, 10]))
+    assert found.peak_activation_bytes == 4 * (400 + 800)
+    assert found.memory_bytes == round(2.85 * 64 + 1.85 * 800) + 4800 + 2 * 16_000 + 9_500_000
+
+
+def test_a_fresh_process_tells_what_it_grew_by(tmp_path: Path) -> None:
+    def growth(width: int) -> int:
+        drawn = np.random.default_rng(0).standard_normal((1000, width), dtype=np.float32)
+        weights = [numpy_helper.from_array(drawn, "w")]
+        path = saved(tmp_path / "m.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], weights, [1, 1000])
+        return measure_memory(path, analyse(path).inputs)
+
+    assert 20e6 < growth(10_000) - growth(1000) < 120e6  # for 36 MB more of weights
+
+
+def test_a_process_that_fails_is_told_in_one_line(tmp_path: Path) -> None:
+    path = saved(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [], [1, 100])
+    with pytest.raises(UserError, match=r"m.onnx: ONNX Runtime can't run it: .*\bz\b.*$"):
+        measure_memory(path, [Tensor("z", (1, 100), "float32", 4.0)])
 
 
 def test_of_two_branches_the_dearer_counts(tmp_path: Path) -> None:
@@ -174,6 +217,29 @@ def test_the_command_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     told = json.loads(capsys.readouterr().out)
     assert (told["macs"], told["parameters"], told["precisions"]) == (3200, 32, ["float32"])
     assert told["kinds"]["conv1x1"]["layers"] == 1
+    assert not {"measured", "support", "training"} & set(told)
+
+
+def test_the_command_tells_all_that_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("HardSwish", ["a"], ["y"])]
+    path = str(saved(tmp_path / "m.onnx", nodes, [weight("w", 8, 4, 1, 1)], ["N", 4, 10, 10]))
+    asked = ["--measure", "--runs", "2", "--for", "all", "--train", "--batch", "2", "--samples", "5", "--epochs", "2"]
+    assert main(["profile", path, *asked]) == 0
+    words = capsys.readouterr().out
+    assert "2 runs: " in words
+    assert "% of MACs there" in words
+    assert "from the first that can't run on, all goes to the CPU" in words
+    assert "5 samples, 2 epochs, 6 steps" in words
+    assert main(["profile", path, *asked, "--layers"]) == 0
+    assert "median ms" in capsys.readouterr().out
+    assert main(["profile", path, *asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert sum(one["macs"] for one in told["measured"]["kernels"]) == told["macs"] == 6400
+    assert len(told["measured"]["wall_ms"]) == len(told["measured"]["thread_ms"]) == 2
+    assert told["measured"]["memory_bytes"] > 1e6
+    assert told["support"]["edgetpu"]["share_of_macs"] == 1.0  # all of them come before the HardSwish
+    assert {one["operator"] for one in told["support"]["edgetpu"]["problems"]} == {"", "HardSwish"}
+    assert (told["training"]["step_macs"], told["training"]["steps"]) == (2 * 6400, 6)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +253,15 @@ def test_the_command_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ("fixed", ["--size", "x.9=3"], "--size x.9=3: no input of fixed.onnx has it"),
         ("fixed", ["--size", "x"], "--size x: expected NAME=N"),
         ("fixed", ["--batch", "0"], "--batch 0: expected a whole number from 1 on"),
+        ("fixed", ["--measure", "--runs", "0"], "--runs 0: expected a whole number from 1 on"),
+        ("fixed", ["--measure", "--runs", "few"], "argument --runs: invalid int value: 'few'"),
+        ("fixed", ["--runs", "3"], "--runs: says nothing without --measure"),
+        ("fixed", ["--for", "edgtpu"], "edgtpu: no known accelerator (did you mean 'edgetpu'?)"),
+        ("fixed", ["--for", "memryx-mx3"], "memryx-mx3: what it can run is not known yet; known are cpu, edgetpu"),
+        ("fixed", ["--train", "--optimizer", "adm"], "--optimizer adm: unknown (did you mean 'adam'?)"),
+        ("fixed", ["--optimizer", "adam"], "--optimizer: says nothing without --train"),
+        ("fixed", ["--train", "--samples", "0"], "--samples 0: expected a whole number from 1 on"),
+        ("fixed", ["--train", "--epochs", "2"], "--epochs: give --samples too, how many there are in one"),
         ("unknown", [], "unknown.onnx: unknown operator Frobnicate in layer 'y'"),
         ("foreign", [], "foreign.onnx: unknown operator my.Thing in layer 'y'"),
         ("external", [], "external.onnx: its weights are in weights.bin, which is not there as a whole"),

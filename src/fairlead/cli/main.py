@@ -17,11 +17,11 @@ from fairlead.cli.options import (
     add_degradation,
     add_detect,
     add_explain,
-    add_profile,
     add_report,
     add_sweep,
     add_tune,
 )
+from fairlead.cli.profile_options import add_profile
 from fairlead.cli.train_options import add_train
 from fairlead.domain.errors import UserError, nearest
 

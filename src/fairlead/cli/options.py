@@ -49,13 +49,6 @@ examples:
   fairlead detect --catalog mine.yaml                with devices of your own
 """
 
-_PROFILE_EXAMPLES = """\
-examples:
-  fairlead profile model.onnx
-  fairlead profile detector.onnx --size height=640 --size width=640 --layers
-  fairlead profile model.onnx --batch 8 --json
-"""
-
 _EXPLAIN_EXAMPLES = """\
 examples:
   fairlead explain shifting --policy ./runs/aset --at 600
@@ -210,25 +203,6 @@ def add_detect(commands: Any) -> None:
         metavar="S",
         help="remember hardware that is gone for S seconds (default 300)",
     )
-
-
-def add_profile(commands: Any) -> None:
-    """`fairlead profile`."""
-    profile = command(
-        commands,
-        "profile",
-        "tell what an ONNX model is made of and what it costs",
-        "Analyse an ONNX file: layers by kind, multiplications, parameters, memory, and how much arithmetic there is\n"
-        "for each byte moved. It is not run, unless sizes inside of it are computed on the way: then once, on zeros.",
-        _PROFILE_EXAMPLES,
-    )
-    profile.add_argument("model", metavar="MODEL.onnx")
-    profile.add_argument("--batch", type=int, default=1, metavar="N", help="where the file leaves it open (default 1)")
-    profile.add_argument(
-        "--size", action="append", default=[], metavar="NAME=N", help="of a dimension that the file leaves open"
-    )
-    profile.add_argument("--layers", action="store_true", help="every layer, not sums by kind")
-    profile.add_argument("--json", action="store_true", help="all of it, for programs")
 
 
 def add_explain(commands: Any) -> None:

@@ -1,31 +1,72 @@
-"""`fairlead profile`: what an ONNX model is made of, as tables or JSON."""
+"""`fairlead profile`: what an ONNX model is made of and costs, as tables or JSON."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
-
+from fairlead.cli import profile_tables
 from fairlead.cli.console import console
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, nearest
 from fairlead.profile.analysis import Analysis, Layer
+from fairlead.profile.kernels import Kernel, Measurement, measure_runs
+from fairlead.profile.memory import measure_memory
 from fairlead.profile.onnx_file import analyse
+from fairlead.profile.support import Family, Problem, families, family_of, share_of_macs, unsupported
+from fairlead.profile.training import OPTIMIZERS, Training, training
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All that was asked for."""
+
+    analysis: Analysis
+    measured: tuple[Measurement, int] | None  # with the memory, in bytes
+    support: list[tuple[Family, list[Problem], float]]  # with the share of MACs that can run
+    training: Training | None
 
 
 def run_profile(args: argparse.Namespace) -> int:
     """Run the command."""
-    if args.batch < 1:
-        raise UserError(f"--batch {args.batch}: expected a whole number from 1 on")
-    found = analyse(Path(args.model), _sizes(args.size), args.batch)
+    _check(args)
+    asked = list(families().values()) if args.family == "all" else [family_of(args.family)] if args.family else []
+    path, sizes = Path(args.model), _sizes(args.size)
+    found = analyse(path, sizes, args.batch)
+    measured = None
+    if args.measure:
+        with console(stderr=True).status("running it"):
+            runs = measure_runs(path, sizes, args.batch, args.runs, args.threads or 1)
+            measured = runs, measure_memory(path, found.inputs, args.threads or 1)
+    support = [(family, wrong := unsupported(found, family), share_of_macs(found, family, wrong)) for family in asked]
+    trained = None
+    if args.train:
+        trained = training(found, args.optimizer or "sgd", args.batch, args.samples or 0, args.epochs or 1)
+    profile = Profile(found, measured, support, trained)
     if args.json:
-        print(json.dumps(_document(found), indent=1))
+        print(json.dumps(_document(profile), indent=1))
     else:
-        _show(found, args.layers)
+        profile_tables.show(profile, args.layers)
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    for name in ("batch", "runs", "threads", "samples", "epochs"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name} {value}: expected a whole number from 1 on")
+    for name, needs in (("runs", "measure"), ("threads", "measure")):
+        if getattr(args, name) is not None and not getattr(args, needs):
+            raise UserError(f"--{name}: says nothing without --{needs}")
+    for name in ("optimizer", "samples", "epochs"):
+        if getattr(args, name) is not None and not args.train:
+            raise UserError(f"--{name}: says nothing without --train")
+    if args.epochs and not args.samples:
+        raise UserError("--epochs: give --samples too, how many there are in one")
+    if args.optimizer and args.optimizer not in OPTIMIZERS:
+        raise UserError(f"--optimizer {args.optimizer}: unknown{nearest(args.optimizer, OPTIMIZERS)}")
 
 
 def _sizes(options: list[str]) -> dict[str, int]:
@@ -38,8 +79,9 @@ def _sizes(options: list[str]) -> dict[str, int]:
     return sizes
 
 
-def _document(found: Analysis) -> dict[str, Any]:
-    return {
+def _document(profile: Profile) -> dict[str, Any]:
+    found = profile.analysis
+    made = {
         "name": found.name,
         "inputs": {tensor.name: list(tensor.shape) for tensor in found.inputs},
         "outputs": {tensor.name: list(tensor.shape) for tensor in found.outputs},
@@ -48,6 +90,7 @@ def _document(found: Analysis) -> dict[str, Any]:
         "weight_bytes": found.weight_bytes,
         "activation_bytes": found.activation_bytes,
         "peak_activation_bytes": found.peak_activation_bytes,
+        "memory_bytes": found.memory_bytes,
         "precisions": list(found.precisions),
         "sized_by_running": found.sized_by_running,
         "kinds": {
@@ -59,6 +102,21 @@ def _document(found: Analysis) -> dict[str, Any]:
         },
         "layers": [_layer(one) for one in found.layers],
     }  # fmt: skip
+    if profile.measured:
+        runs, memory = profile.measured
+        times = {"wall_ms": runs.wall_ms, "thread_ms": runs.thread_ms, "kernels_ms": runs.kernels_ms}
+        made["measured"] = times | {"memory_bytes": memory, "kernels": [_kernel(one) for one in runs.kernels]}
+    if profile.support:
+        made["support"] = {
+            family.name: {"share_of_macs": share, "problems": [asdict(one) for one in problems]}
+            for family, problems, share in profile.support
+        }
+    if profile.training:
+        one = profile.training
+        sums = {"step_macs": one.step_macs, "memory_bytes": one.memory_bytes}
+        job = {"steps": one.steps, "job_macs": one.job_macs} if one.samples else {}
+        made["training"] = asdict(one) | sums | job
+    return made
 
 
 def _layer(one: Layer) -> dict[str, Any]:
@@ -67,32 +125,5 @@ def _layer(one: Layer) -> dict[str, Any]:
     return about | {"moved_bytes": one.moved_bytes} | shapes
 
 
-def _show(found: Analysis, layers: bool) -> None:
-    out = console()
-    inputs = ", ".join(f"{tensor.name} {'x'.join(map(str, tensor.shape))}" for tensor in found.inputs)
-    out.print(f"[bold]{escape(found.name)}[/bold]: {escape(inputs)}; computes in {', '.join(found.precisions)}")
-    out.print(
-        f"{found.macs / 1e6:,.1f} million MACs, {found.parameters:,} parameters, {found.weight_bytes / 1e6:,.1f} MB of "
-        f"weights, {found.peak_activation_bytes / 1e6:,.1f} MB of tensors alive at once"
-    )
-    if found.sized_by_running:
-        out.print("some sizes are computed on the way, and were found by a run on zeros")
-    if layers:
-        table = _table("layer", "operator", "kind", "output", "million MACs", "MB moved")
-        for one in found.layers:
-            shape = "x".join(map(str, one.outputs[0].shape)) if one.outputs else ""
-            row = one.name, one.operator, one.kind, shape, f"{one.macs / 1e6:,.2f}", f"{one.moved_bytes / 1e6:,.2f}"
-            table.add_row(*map(escape, row))
-    else:
-        table = _table("kind", "layers", "million MACs", "parameters", "MB moved", "MACs a byte")
-        for kind in found.by_kind():
-            macs, moved = f"{kind.macs / 1e6:,.1f}", f"{kind.moved_bytes / 1e6:,.1f}"
-            table.add_row(kind.kind, str(kind.layers), macs, f"{kind.parameters:,}", moved, f"{kind.intensity:.1f}")
-    out.print(table)
-
-
-def _table(*headings: str) -> Table:
-    table = Table(header_style="bold")
-    for n, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if n == 0 else "right", overflow="fold")
-    return table
+def _kernel(one: Kernel) -> dict[str, Any]:
+    return _layer(one) | {"calls": one.calls, "median_ms": one.median_ms, "min_ms": one.min_ms}

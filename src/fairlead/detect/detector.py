@@ -15,6 +15,7 @@ from typing import Any
 from fairlead.detect import probes
 from fairlead.detect.catalog import Catalog, Entry, Reading
 from fairlead.detect.host import read_host, read_load
+from fairlead.detect.kfd import kfd_facts
 from fairlead.detect.nvml import Nvml
 from fairlead.detect.probes import Thing
 from fairlead.detect.tree import Tree
@@ -57,9 +58,11 @@ def detect(tree: Tree, catalog: Catalog, nvml: Nvml | None = None) -> Detection:
         for thing in probe(tree):
             if told := catalog.find(thing.bus, thing.ids, thing.pci_class):
                 _add(found, _accelerator(tree, thing, *told))
+    known = kfd_facts(tree)
+    found = {key: replace(one, facts={**known.get(_address(one), {}), **one.facts}) for key, one in found.items()}
     if nvml:
-        for one in nvml.gpus():
-            _join(found, one)
+        for gpu in nvml.gpus():
+            _join(found, gpu)
     made = Detection(host=read_host(tree), accelerators=tuple(found.values()), load={}, problems={})
     return measure(made, tree, catalog, nvml)
 
@@ -73,7 +76,7 @@ def measure(known: Detection, tree: Tree, catalog: Catalog, nvml: Nvml | None = 
         readings = entries[one.device].dynamic if one.device in entries else {}
         figures = {k: read(tree, one.path, r) for k, r in readings.items() if not r.counter}
         counters = {k: read(tree, one.path, r) for k, r in readings.items() if r.counter}
-        figures |= now.get(str(one.facts.get("pci_address")), {})
+        figures |= now.get(_address(one), {})
         made.append(replace(one, figures=_known(figures), counters=_known(counters)))
     return replace(known, accelerators=tuple(made), load=read_load(tree), problems=dict(tree.problems))
 
@@ -126,9 +129,14 @@ def _add(found: dict[str, Accelerator], one: Accelerator) -> None:
     found[one.id] = one
 
 
+def _address(one: Accelerator) -> str:
+    """On PCI; empty where it is on another bus."""
+    return str(one.facts.get("pci_address", ""))
+
+
 def _join(found: dict[str, Accelerator], gpu: Any) -> None:
     """What NVML knows of a GPU, with what was seen of it on the bus, if that was visible."""
-    ours = next((one for one in found.values() if one.facts.get("pci_address") == gpu.address), None)
+    ours = next((one for one in found.values() if _address(one) == gpu.address), None)
     if ours is None and any(one.matched.startswith("compatible nvidia,") for one in found.values()):
         return  # a Jetson's own GPU
     if ours is None:

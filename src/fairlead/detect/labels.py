@@ -17,7 +17,8 @@ from fairlead.detect.detector import Detection
 PREFIX = "fairlead.io"
 LONGEST = 63  # characters of a name, or of a value
 MOST_BYTES = 64 * 1024  # of a feature file, as NFD has it
-_FACTS = ("compute_capability", "memory_mb", "cores", "interface", "interface_mbps", "driver", "driver_version", "soc")
+_FACTS = ("compute_capability", "architecture", "compute_units", "memory_mb", "cores", "interface", "interface_mbps",
+          "driver", "driver_version", "soc")  # fmt: skip
 
 
 def labels(found: Detection) -> dict[str, str]:
@@ -32,7 +33,8 @@ def labels(found: Detection) -> dict[str, str]:
             if fact not in one.facts:
                 continue
             name = f"{about}.{fact.replace('_', '-')}"
-            made[name] = _least(made.get(name), _value(one.facts[fact]))
+            value = _value(one.facts[fact])
+            made[name] = _least(made.get(name), value) if fact != "architecture" else _same(made.get(name), value)
     if model := _value(found.host.get("model", "")):
         made[f"{PREFIX}/host.model"] = model
     return dict(sorted(made.items()))
@@ -52,6 +54,11 @@ def _value(value: Any) -> str:
     """As a label may have it: begins and ends with a letter or a digit."""
     words = f"{value:g}" if isinstance(value, float) else str(value)
     return re.sub(r"[^A-Za-z0-9._-]+", "-", words, flags=re.ASCII).strip("-_.")[:LONGEST].strip("-_.")
+
+
+def _same(there: str | None, here: str) -> str:
+    """Of two devices of one name what both are, if they are the same: there is no lesser one."""
+    return here if there in (None, here) else "mixed"
 
 
 def _least(there: str | None, here: str) -> str:

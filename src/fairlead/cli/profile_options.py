@@ -1,0 +1,48 @@
+"""The options of `fairlead profile`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.cli.options import command
+
+_EXAMPLES = """\
+examples:
+  fairlead profile model.onnx
+  fairlead profile detector.onnx --size height=640 --size width=640 --layers
+  fairlead profile model.onnx --measure --runs 20
+  fairlead profile model.onnx --for coral-usb            what an accelerator can't run of it; or: --for all
+  fairlead profile model.onnx --train --optimizer adam --batch 32 --samples 50000 --epochs 10
+  fairlead profile model.onnx --batch 8 --json
+"""
+
+
+def add_profile(commands: Any) -> None:
+    """`fairlead profile`."""
+    profile = command(
+        commands,
+        "profile",
+        "tell what an ONNX model is made of and what it costs",
+        "Analyse an ONNX file: layers by kind, multiplications, parameters, memory, and how much arithmetic there is\n"
+        "for each byte moved. It is not run, unless sizes inside of it are computed on the way: then once, on zeros.",
+        _EXAMPLES,
+    )
+    profile.add_argument("model", metavar="MODEL.onnx")
+    profile.add_argument("--batch", type=int, default=1, metavar="N", help="where the file leaves it open (default 1)")
+    profile.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="of a dimension that the file leaves open"
+    )
+    profile.add_argument("--layers", action="store_true", help="every layer (kernel), not sums by kind")
+    profile.add_argument("--json", action="store_true", help="all of it, for programs")
+    profile.add_argument(
+        "--for", dest="family", metavar="NAME", help="what an accelerator can't run of it: a device, a family, or all"
+    )
+    measured = profile.add_argument_group("run it, in ONNX Runtime on this CPU")
+    measured.add_argument("--measure", action="store_true", help="time and memory of runs, kernel by kernel")
+    measured.add_argument("--runs", type=int, metavar="N", help="how many (default: as many as fit two seconds)")
+    measured.add_argument("--threads", type=int, metavar="N", help="for a run (default 1)")
+    train = profile.add_argument_group("training, by arithmetic")
+    train.add_argument("--train", action="store_true", help="what a step and the whole job cost, forward and backward")
+    train.add_argument("--optimizer", metavar="NAME", help="sgd (default), momentum or adam")
+    train.add_argument("--samples", type=int, metavar="N", help="in the data set")
+    train.add_argument("--epochs", type=int, metavar="N", help="how often all are gone through (default 1)")
