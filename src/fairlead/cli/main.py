@@ -11,6 +11,7 @@ import sys
 from typing import NoReturn
 
 from fairlead import __version__
+from fairlead.cli.model_options import add_models
 from fairlead.cli.options import (
     add_catalog,
     add_compare,
@@ -39,6 +40,7 @@ examples:
   fairlead explain ecsrl --policy ecsrl --at 30    why a learned policy decided as it did
   fairlead detect                                  what accelerators this host has
   fairlead profile model.onnx                      what a model is made of, and what it costs
+  fairlead models                                  real models to try this with
 """
 
 
@@ -69,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         add_explain,
         add_detect,
         add_profile,
+        add_models,
         add_catalog,
     ):
         add(commands)
@@ -133,6 +136,12 @@ def _profile(args: argparse.Namespace) -> int:
     return run_profile(args)
 
 
+def _models(args: argparse.Namespace) -> int:
+    from fairlead.cli.models import run_models
+
+    return run_models(args)
+
+
 def _scenarios(args: argparse.Namespace) -> int:
     from fairlead.cli import catalog
 
@@ -152,8 +161,8 @@ def _show(args: argparse.Namespace) -> int:
 
 
 _RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "tune": _tune,
-        "train": _train, "explain": _explain, "detect": _detect, "profile": _profile, "scenarios": _scenarios,
-        "policies": _policies, "show": _show}  # fmt: skip
+        "train": _train, "explain": _explain, "detect": _detect, "profile": _profile, "models": _models,
+        "scenarios": _scenarios, "policies": _policies, "show": _show}  # fmt: skip
 
 
 def _run(arguments: list[str]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
@@ -14,13 +13,15 @@ from fairlead.cli.console import console
 from fairlead.domain.errors import UserError
 from fairlead.profile.analysis import Analysis, Layer
 from fairlead.profile.onnx_file import analyse
+from fairlead.profile.zoo import find_model
 
 
 def run_profile(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.batch < 1:
         raise UserError(f"--batch {args.batch}: expected a whole number from 1 on")
-    found = analyse(Path(args.model), _sizes(args.size), args.batch)
+    path, sizes = find_model(args.model)
+    found = analyse(path, sizes | _sizes(args.size), args.batch)
     if args.json:
         print(json.dumps(_document(found), indent=1))
     else:

@@ -35,7 +35,7 @@ class _Shapes:
 
 def analyse(path: Path, sizes: Mapping[str, int] | None = None, batch: int = 1) -> Analysis:
     """The analysis of a file; `sizes` are those of dimensions with a name, or INPUT.N for the Nth of an input."""
-    onnx = _onnx()
+    onnx = onnx_package()
     model = _read(onnx, path)
     _check_operators(onnx, path, model.graph)
     constants = {one.name for one in model.graph.initializer}
@@ -60,7 +60,8 @@ def analyse(path: Path, sizes: Mapping[str, int] | None = None, batch: int = 1) 
     )
 
 
-def _onnx() -> Any:
+def onnx_package() -> Any:
+    """The package `onnx`, or one line on how to get it."""
     try:
         import onnx
     except ImportError:
@@ -110,10 +111,10 @@ def _give_sizes(path: Path, inputs: list[Any], sizes: dict[str, int], batch: int
             name = dimension.dim_param if dimension.dim_param != "?" else ""  # which is no name
             keys = [f"{one.name}.{n}", *([name] if name else [])]
             known |= set(keys)
-            given = next((key for key in keys if key in sizes), None)
-            if given is not None:
-                dimension.dim_value = sizes[given]
-                used.add(given)
+            given = [key for key in sizes if key in keys]
+            if given:  # what is said last counts: a user's word after a default's
+                dimension.dim_value = sizes[given[-1]]
+                used |= set(given)
             elif dimension.HasField("dim_value") and dimension.dim_value > 0:
                 continue
             elif n == 0 or (name in batches and name):
