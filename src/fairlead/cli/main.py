@@ -11,6 +11,7 @@ import sys
 from typing import NoReturn
 
 from fairlead import __version__
+from fairlead.cli.model_options import add_degrade, add_models
 from fairlead.cli.options import (
     add_catalog,
     add_compare,
@@ -21,6 +22,7 @@ from fairlead.cli.options import (
     add_sweep,
     add_tune,
 )
+from fairlead.cli.predict_options import add_calibrate, add_evaluate, add_predict
 from fairlead.cli.profile_options import add_profile
 from fairlead.cli.train_options import add_train
 from fairlead.domain.errors import UserError, nearest
@@ -39,6 +41,9 @@ examples:
   fairlead explain ecsrl --policy ecsrl --at 30    why a learned policy decided as it did
   fairlead detect                                  what accelerators this host has
   fairlead profile model.onnx                      what a model is made of, and what it costs
+  fairlead predict model.onnx --all                how long it takes on devices, and where it can't run
+  fairlead models                                  real models to try this with
+  fairlead degrade a.onnx b.onnx                   how they slow each other down on this machine
 """
 
 
@@ -69,6 +74,11 @@ def _parser() -> argparse.ArgumentParser:
         add_explain,
         add_detect,
         add_profile,
+        add_predict,
+        add_calibrate,
+        add_evaluate,
+        add_models,
+        add_degrade,
         add_catalog,
     ):
         add(commands)
@@ -133,6 +143,36 @@ def _profile(args: argparse.Namespace) -> int:
     return run_profile(args)
 
 
+def _models(args: argparse.Namespace) -> int:
+    from fairlead.cli.models import run_models
+
+    return run_models(args)
+
+
+def _degrade(args: argparse.Namespace) -> int:
+    from fairlead.cli.degrade import run_degrade
+
+    return run_degrade(args)
+
+
+def _predict(args: argparse.Namespace) -> int:
+    from fairlead.cli.predict import run_predict
+
+    return run_predict(args)
+
+
+def _calibrate(args: argparse.Namespace) -> int:
+    from fairlead.cli.calibrate import run_calibrate
+
+    return run_calibrate(args)
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    from fairlead.cli.evaluate import run_evaluate
+
+    return run_evaluate(args)
+
+
 def _scenarios(args: argparse.Namespace) -> int:
     from fairlead.cli import catalog
 
@@ -152,8 +192,9 @@ def _show(args: argparse.Namespace) -> int:
 
 
 _RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "tune": _tune,
-        "train": _train, "explain": _explain, "detect": _detect, "profile": _profile, "scenarios": _scenarios,
-        "policies": _policies, "show": _show}  # fmt: skip
+        "train": _train, "explain": _explain, "detect": _detect, "profile": _profile, "predict": _predict,
+        "calibrate": _calibrate, "evaluate": _evaluate, "models": _models,
+        "degrade": _degrade, "scenarios": _scenarios, "policies": _policies, "show": _show}  # fmt: skip
 
 
 def _run(arguments: list[str]) -> int:

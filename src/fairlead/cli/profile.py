@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from fairlead.cli import profile_tables
@@ -17,6 +16,7 @@ from fairlead.profile.memory import measure_memory
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.support import Family, Problem, families, family_of, share_of_macs, unsupported
 from fairlead.profile.training import OPTIMIZERS, Training, training
+from fairlead.profile.zoo import find_model
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ def run_profile(args: argparse.Namespace) -> int:
     """Run the command."""
     _check(args)
     asked = list(families().values()) if args.family == "all" else [family_of(args.family)] if args.family else []
-    path, sizes = Path(args.model), _sizes(args.size)
+    path, sizes = find_model(args.model)
+    sizes |= given_sizes(args.size)
     found = analyse(path, sizes, args.batch)
     measured = None
     if args.measure:
@@ -69,7 +70,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError(f"--optimizer {args.optimizer}: unknown{nearest(args.optimizer, OPTIMIZERS)}")
 
 
-def _sizes(options: list[str]) -> dict[str, int]:
+def given_sizes(options: list[str]) -> dict[str, int]:
+    """What `--size` says."""
     sizes = {}
     for option in options:
         name, equals, text = option.rpartition("=")

@@ -9,6 +9,7 @@ from fairlead.cli.options import command
 _EXAMPLES = """\
 examples:
   fairlead profile model.onnx
+  fairlead profile efficientnet-lite0                    a model of `fairlead models`
   fairlead profile detector.onnx --size height=640 --size width=640 --layers
   fairlead profile model.onnx --measure --runs 20
   fairlead profile model.onnx --for coral-usb            what an accelerator can't run of it; or: --for all
@@ -27,7 +28,7 @@ def add_profile(commands: Any) -> None:
         "for each byte moved. It is not run, unless sizes inside of it are computed on the way: then once, on zeros.",
         _EXAMPLES,
     )
-    profile.add_argument("model", metavar="MODEL.onnx")
+    profile.add_argument("model", metavar="MODEL", help="an ONNX file, or a name of `fairlead models`")
     profile.add_argument("--batch", type=int, default=1, metavar="N", help="where the file leaves it open (default 1)")
     profile.add_argument(
         "--size", action="append", default=[], metavar="NAME=N", help="of a dimension that the file leaves open"

@@ -121,10 +121,10 @@ def _give_sizes(path: Path, inputs: list[Any], sizes: dict[str, int], batch: int
             name = dimension.dim_param if dimension.dim_param != "?" else ""  # which is no name
             keys = [f"{one.name}.{n}", *([name] if name else [])]
             known |= set(keys)
-            given = next((key for key in keys if key in sizes), None)
-            if given is not None:
-                dimension.dim_value = sizes[given]
-                used.add(given)
+            given = [key for key in sizes if key in keys]
+            if given:  # what is said last counts: a user's word after a default's
+                dimension.dim_value = sizes[given[-1]]
+                used |= set(given)
             elif dimension.HasField("dim_value") and dimension.dim_value > 0:
                 continue
             elif n == 0 or (name in batches and name):

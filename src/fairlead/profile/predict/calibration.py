@@ -45,6 +45,7 @@ class Calibration:
     deviations: Mapping[str, float] = field(default_factory=dict)  # by kind of kernel; none: whole models were timed
     factors: tuple[float, float] | None = None  # of the interval, where whole models were
     timed_ms: Mapping[str, float] = field(default_factory=dict)  # probes and their times
+    training: Mapping[str, Any] | None = None  # runtime, rates and deviation of training steps, where some were timed
     memory_mb: float | None = None
     power_idle_w: float | None = None
     power_busy_w: float | None = None
@@ -112,8 +113,7 @@ def calibrate_here(
         rates=rates,
         deviations=deviations,
         timed_ms=timed,
-        memory_mb=_memory_mb(),
-        **about,
+        **{"memory_mb": _memory_mb()} | about,
     )
 
 

@@ -43,6 +43,7 @@ class Device:
     power_busy_w: float | None = None
     source: str = ""
     assumed: tuple[str, ...] = ()  # fields that no source gives
+    training: Mapping[str, Any] | None = None  # of steps that were timed there
 
 
 def calibrations_folder() -> Path:
@@ -78,7 +79,7 @@ def _calibrated(made: Calibration) -> Device:
     return Device(
         name=made.name, title=made.title, runtime=made.runtime, precision="float32" if made.kernels else None,
         speed=made.speed(), support="cpu", memory_mb=made.memory_mb, power_idle_w=made.power_idle_w,
-        power_busy_w=made.power_busy_w, source=f"fairlead calibrate, {made.date}",
+        power_busy_w=made.power_busy_w, source=f"fairlead calibrate, {made.date}", training=made.training,
     )  # fmt: skip
 
 
@@ -152,7 +153,7 @@ def _benchmarked(name: str, unit: str, n: int) -> Device:
     how = f"ncnn, {run.threads} thread{'s' * (run.threads > 1)}" if unit == "cpu" else "ncnn, Vulkan"
     return Device(
         name=name, title=run.title, runtime=how, precision=None if unit == "cpu" else "float16",
-        speed=ModelSpeed(rates, shipped_factors(unit)), support="cpu" if unit == "cpu" else "vulkan", **_about(entry),
+        speed=ModelSpeed(rates, shipped_factors(unit)), support="cpu", **_about(entry),
     )  # fmt: skip
 
 

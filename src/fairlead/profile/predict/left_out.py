@@ -91,14 +91,14 @@ def leave_models_out(table: Table, group_of: Callable[[str], str] | None = None)
 
 
 def _without(table: Table, amounts: Sequence[dict[str, float]], out: Array) -> Iterator[tuple[float, float]]:
-    kept = np.flatnonzero(~out)
-    known = [amounts[n] for n in kept]
-    common = fit_population(known, table.times_ms[:, kept])
+    kept = [n for n, one in enumerate(out) if not one]
+    common = fit_population([amounts[n] for n in kept], table.times_ms[:, kept])
     for times in table.times_ms:
         timed = [n for n in kept if not np.isnan(times[n])]
         if len(timed) >= _LEAST:
             rates = fit_near(common, [amounts[n] for n in timed], times[timed])
-            yield from ((time_ms(amounts[n], rates), times[n]) for n in np.flatnonzero(out) if not np.isnan(times[n]))
+            left = [n for n, one in enumerate(out) if one and not np.isnan(times[n])]
+            yield from ((time_ms(amounts[n], rates), times[n]) for n in left)
 
 
 def leave_devices_out(table: Table, probes: int = PROBES) -> Errors:
@@ -126,7 +126,7 @@ def leave_devices_out(table: Table, probes: int = PROBES) -> Errors:
 
 
 def few_timed(table: Table, models: Iterable[str]) -> Errors:
-    """Each device as one of which these models were timed, the others by rates, as if nobody had timed them anywhere."""
+    """Each device as one of which these models were timed, the others by rates, as of models that are in no table."""
     amounts, found = table.amounts, []
     given = [table.models.index(model) for model in models]
     for device, test in _devices(table):

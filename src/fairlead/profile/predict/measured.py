@@ -47,7 +47,7 @@ def leave_measured_out(measured: Sequence[Measured], way: str = "family") -> Err
     groups = [one.name if way == "model" else one.family for one in measured]
     if len(set(groups)) < 2:
         groups = [one.name for one in measured]
-    found = {}
+    found: dict[str, Estimate] = {}
     for group in sorted(set(groups)):
         others = [kernel for one, its in zip(measured, groups, strict=True) if its != group for kernel in one.kernels]
         speed = KernelSpeed(*fit_machine(others))

@@ -11,7 +11,7 @@ from fairlead.profile.analysis import Analysis
 from fairlead.profile.predict.devices import Device
 from fairlead.profile.predict.speeds import Estimate, KernelSpeed
 from fairlead.profile.predict.work import works_of
-from fairlead.profile.support import unsupported
+from fairlead.profile.support import family_of, share_of_macs, unsupported
 
 _BYTES = {"float32": 4.0, "float16": 2.0, "int8": 1.0}
 PRECISIONS = tuple(_BYTES)
@@ -39,12 +39,13 @@ def predict(analysis: Analysis, device: Device, precision: str | None = None) ->
     """`precision`: as if the model were of it; else that of the device's times, or its own."""
     own = "int8" if any("int8" in kind for kind in analysis.precisions) else "float32"
     meant = precision or device.precision or own
-    against, notes = _reasons(analysis, device, meant), []
+    against, notes = _reasons(analysis, device, meant)
     memory_mb = _memory_mb(analysis, device, meant, own)
     if device.memory_mb is not None and memory_mb > device.memory_mb:
         against.append(f"needs {memory_mb:,.0f} MB of memory, it has {device.memory_mb:,.0f}")
     if device.precision and precision and precision != device.precision:
-        return Prediction(device, meant, None, None, memory_mb, (*against, f"was timed in {device.precision} only"))
+        against.append(f"was timed in {device.precision} only")
+        return Prediction(device, meant, None, None, memory_mb, tuple(against), tuple(notes))
     works = works_of(analysis, eight_bit=meant == "int8")
     if isinstance(device.speed, KernelSpeed) and (unknown := device.speed.unknown(works)):
         notes.append(f"nothing was timed of kind {', '.join(unknown)}: its time is not in it")
@@ -53,13 +54,20 @@ def predict(analysis: Analysis, device: Device, precision: str | None = None) ->
     return Prediction(device, meant, estimate, energy_mj, memory_mb, tuple(against), tuple(notes))
 
 
-def _reasons(analysis: Analysis, device: Device, precision: str) -> list[str]:
-    """Why its operators, or its types, can't run there."""
-    found = unsupported(analysis, device.support, precision)
-    by_reason: dict[str, list[str]] = {}
-    for operator, why in found:
-        by_reason.setdefault(why, []).append(operator)
-    return [f"{', '.join(dict.fromkeys(operators))}: {why}" for why, operators in by_reason.items()]
+def _reasons(analysis: Analysis, device: Device, precision: str) -> tuple[list[str], list[str]]:
+    """Why it can't run there, and what of it would run on the CPU beside it."""
+    family = family_of(device.support)
+    problems = unsupported(analysis, family, precision)
+    against = [problem.why for problem in problems if not problem.layer]
+    by_reason: dict[str, dict[str, None]] = {}
+    for problem in problems:
+        if problem.layer:
+            by_reason.setdefault(problem.why, {})[problem.operator] = None
+    stopped = [f"{', '.join(operators)}: {why}" for why, operators in by_reason.items()]
+    if family.rest == "refused" or not stopped:
+        return against + stopped, []
+    share = share_of_macs(analysis, family, problems)
+    return against, [f"{share:.0%} of the MACs run on it ({'; '.join(stopped)}); the time is as if all did"]
 
 
 def _memory_mb(analysis: Analysis, device: Device, precision: str, own: str) -> float:
