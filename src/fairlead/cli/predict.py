@@ -13,6 +13,7 @@ from rich.table import Table
 from fairlead.cli.console import console
 from fairlead.cli.profile import given_sizes
 from fairlead.domain.errors import UserError, nearest
+from fairlead.profile.analysis import Analysis
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.predict.devices import find_device, known_devices
 from fairlead.profile.predict.prediction import PRECISIONS, Prediction, predict
@@ -27,12 +28,14 @@ def run_predict(args: argparse.Namespace) -> int:
     job = _job(args)
     if args.precision is not None and args.precision not in PRECISIONS:
         raise UserError(f"--precision {args.precision}: unknown{nearest(args.precision, PRECISIONS)}")
-    batch = job.batch if job else 1 if args.batch is None else args.batch
+    batch = 1 if job or args.batch is None else args.batch  # what training does with a batch is scaled
     if batch < 1:
         raise UserError(f"--batch {batch}: expected a whole number from 1 on")
     devices = [find_device(name) for name in (known_devices() if args.all else dict.fromkeys(args.device))]
     path, sizes = find_model(args.model)
     analysis = analyse(path, sizes | given_sizes(args.size), batch)
+    if args.batch and not job:
+        _check_batch(analysis, args.batch)
     if job:
         return _train(args, [predict_training(analysis, one, job) for one in devices], analysis.name)
     found = [predict(analysis, device, args.precision) for device in devices]
@@ -45,6 +48,13 @@ def run_predict(args: argparse.Namespace) -> int:
     else:
         _show(analysis.name, batch, found)
     return 0
+
+
+def _check_batch(analysis: Analysis, batch: int) -> None:
+    first = next((one for one in analysis.inputs if one.shape), None)
+    if first and first.shape[0] != batch:
+        way = f"--size {first.name}.0={batch} changes it, where the rest of the graph allows that"
+        raise UserError(f"--batch {batch}: the file fixes it at {first.shape[0]}; {way}")
 
 
 def _job(args: argparse.Namespace) -> Job | None:

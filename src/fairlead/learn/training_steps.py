@@ -15,8 +15,9 @@ import torch
 import torch.nn.functional as nn
 
 from fairlead.profile.onnx_file import analyse, attributes_of, import_onnx
+from fairlead.profile.operators import kind_of
 from fairlead.profile.predict.probes import PROBES
-from fairlead.profile.predict.training_time import deviation, fit_training, training_amounts
+from fairlead.profile.predict.training_time import PARTS, deviation, fit_training, training_amounts
 
 _BATCHES = (2, 8)
 _STEPS = 3
@@ -92,38 +93,90 @@ _OPERATORS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-def step_ms(module: torch.nn.Module, batch: int, shape: tuple[int, ...], steps: int = _STEPS) -> float:
-    """The least time of a step with stochastic gradient descent with momentum, after one to warm up."""
-    optimizer = torch.optim.SGD(module.parameters(), lr=1e-4, momentum=0.9)
-    inputs, wanted = torch.randn(batch, *shape), torch.zeros(batch, dtype=torch.long)
-    times = []
-    for _ in range(steps + 1):
-        began = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        loss: Any = nn.cross_entropy(module(inputs), wanted)
+class _Training:
+    """A module with what a step needs: stochastic gradient descent with momentum on random pictures."""
+
+    def __init__(self, module: torch.nn.Module, batch: int, shape: tuple[int, ...]) -> None:
+        self._module = module
+        self._optimizer = torch.optim.SGD(module.parameters(), lr=1e-4, momentum=0.9)
+        self._inputs, self._wanted = torch.randn(batch, *shape), torch.zeros(batch, dtype=torch.long)
+        self.step()  # to warm up
+
+    def step(self) -> None:
+        """Forward, back, and new parameters."""
+        self._optimizer.zero_grad(set_to_none=True)
+        loss: Any = nn.cross_entropy(self._module(self._inputs), self._wanted)
         loss.backward()
-        optimizer.step()
-        times.append(1e3 * (time.perf_counter() - began))
-    return min(times[1:])
+        self._optimizer.step()
+
+
+def step_ms(module: torch.nn.Module, batch: int, shape: tuple[int, ...], steps: int = _STEPS) -> float:
+    """The least time of a step."""
+    return _step_ms(_Training(module, batch, shape), steps)
+
+
+def _step_ms(training: _Training, steps: int) -> float:
+    """On one thread it is time on the CPU, which others on the machine don't make longer."""
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    times = []
+    for _ in range(steps):
+        began = clock()
+        training.step()
+        times.append(1e3 * (clock() - began))
+    return min(times)
+
+
+def parts_ms(module: torch.nn.Module, batch: int, shape: tuple[int, ...], steps: int = _STEPS) -> dict[str, float]:
+    """The time of a step by its parts (`training_time.PARTS`): shares by a profile, of the time without one."""
+    training, found = _Training(module, batch, shape), []
+    for _ in range(steps):
+        with torch.autograd.profiler.profile(record_shapes=True) as profile:
+            training.step()
+        parts = dict.fromkeys(PARTS, 0.0)
+        for event in profile.key_averages(group_by_input_shape=True):
+            parts[_part(event.key, event.input_shapes)] += event.self_cpu_time_total
+        found.append(parts)
+    best = {part: min(one[part] for one in found) for part in PARTS}
+    scale = _step_ms(training, steps) / sum(best.values())
+    return {part: scale * one for part, one in best.items()}
+
+
+def _part(name: str, shapes: list[list[int]]) -> str:
+    """Which part an operator of torch belongs to; of a convolution the weight tells."""
+    if "_foreach" in name or name.startswith("Optimizer"):
+        return "parameters"
+    if "norm" in name:
+        return "normalise"
+    if "mm" in name or "linear" in name:
+        return "gemm"
+    if "pool" in name:
+        return "pool"
+    if "conv" in name:
+        weights = [shape for shape in shapes[1:3] if len(shape) == 4]
+        backward = "backward" in name
+        if len(weights) > backward and len(shapes[0]) == 4:
+            weight, given = weights[backward], shapes[1] if backward else shapes[0]
+            attributes = {"group": given[1] // weight[1]}
+            return kind_of("Conv", attributes, [tuple(given), tuple(weight)], [()])
+    return "other"
 
 
 def time_steps(threads: int, tell: Callable[[int, int, str], None]) -> dict[str, Any]:
     """Rates of training steps on this machine, as a calibration keeps them."""
     torch.set_num_threads(threads)
-    amounts, times, groups = [], [], []
+    amounts, parts, groups = [], [], []
     with TemporaryDirectory(prefix="fairlead-") as folder:
         for n, (probe, make) in enumerate(PROBES.items()):
             tell(n, len(PROBES), f"training {probe}")
             path = Path(folder) / "probe.onnx"
             path.write_bytes(make())
-            module = OnnxModule(path.read_bytes())
+            module, analysis = OnnxModule(path.read_bytes()), analyse(path)
             for batch in _BATCHES:
-                analysis = analyse(path, {"x.0": batch})
-                amounts.append(training_amounts(analysis))
-                times.append(step_ms(module, batch, analysis.inputs[0].shape[1:]))
+                amounts.append(training_amounts(analysis, batch))
+                parts.append(parts_ms(module, batch, analysis.inputs[0].shape[1:]))
                 groups.append(probe)
     return {
         "runtime": f"torch {torch.__version__.split('+')[0]}, {threads} thread{'s' * (threads > 1)}",
-        "rates": fit_training(amounts, times),
-        "deviation": deviation(amounts, times, groups),
+        "rates": fit_training(amounts, parts),
+        "deviation": deviation(amounts, parts, groups),
     }

@@ -49,10 +49,11 @@ class Together:
 
 def fit_together(times_ms: Array) -> Together:
     """From times of (devices, models), nan where one is lacking."""
-    logs = np.log(times_ms)
+    logs: Array = np.log(times_ms)
     count = logs.shape[1]
     mean = np.nanmean(logs, axis=0)
-    spread = np.cov(np.where(np.isnan(logs), mean, logs).T) + 0.01 * np.eye(count)
+    filled: Array = np.where(np.isnan(logs), mean, logs)
+    spread = np.cov(filled.T) + 0.01 * np.eye(count)
     patterns = _by_pattern(logs)
     for _ in range(_ROUNDS):
         mean, spread = _round(logs, patterns, mean, spread)
@@ -81,8 +82,8 @@ def _round(logs: Array, patterns: list[tuple[Array, Array]], mean: Array, spread
             unknown = spread[np.ix_(lacks, lacks)] - across.T @ np.linalg.solve(spread[np.ix_(has, has)], across)
             left[np.ix_(lacks, lacks)] += len(rows) * unknown
     mean = (say[:, None] * filled).sum(axis=0) / say.sum()
-    off: Array = filled - mean
-    return mean, (off.T * say @ off + left) / len(logs) + _FLOOR * np.eye(len(mean))
+    apart: Array = filled - mean
+    return mean, (apart.T * say @ apart + left) / len(logs) + _FLOOR * np.eye(len(mean))
 
 
 def best_probes(together: Together, count: int) -> list[int]:

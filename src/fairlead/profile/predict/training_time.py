@@ -1,7 +1,7 @@
 """How long training a model takes on a machine whose training steps were timed (`fairlead calibrate --train`).
 
-A step goes forward and back and changes the parameters; nothing is fused. Its amounts of work are few: MACs by kind,
-what is moved, parameters, layers. The rates are fitted to steps of the probe models in torch.
+A step goes forward and back and changes the parameters; nothing is fused. Its time is the sum over parts, each with its
+own rates for MACs, bytes moved and calls, fitted to the parts of steps of the probe models in torch.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from scipy.optimize import nnls
-
 from fairlead.profile.analysis import Analysis
 from fairlead.profile.predict.devices import Device
+from fairlead.profile.predict.rates import fit_kernels
 from fairlead.profile.predict.speeds import Estimate
 from fairlead.profile.predict.work import Amounts, time_ms
 from fairlead.profile.training import training
 
 _NINETY = 1.645
-_MACS = {"conv1x1": "conv", "conv3x3": "conv", "convkxk": "conv", "gemv": "gemm", "recurrent": "gemm"}
+_CONVOLUTIONS = ("conv1x1", "conv3x3", "convkxk", "depthwise", "grouped")
+_PART = {kind: kind for kind in _CONVOLUTIONS} | {
+    "gemm": "gemm", "gemv": "gemm", "recurrent": "gemm", "normalise": "normalise", "pool": "pool",
+}  # fmt: skip
+#: What the time of a step is made of; `other`: what works number by number, or moves.
+PARTS = (*_CONVOLUTIONS, "gemm", "normalise", "pool", "other", "parameters")
 
 
 @dataclass(frozen=True)
@@ -64,60 +67,60 @@ class TrainingPrediction:
         }  # fmt: skip
 
 
-def training_amounts(analysis: Analysis) -> Amounts:
-    """What a step asks for, of an analysis at the batch that is trained with."""
-    total: Amounts = {"parameters_mb": 4 * analysis.parameters / 1e6}
+def training_amounts(analysis: Analysis, batch: int) -> Amounts:
+    """What a step asks for. All but parameters and layers grows with the batch, whatever that of the analysis is."""
+    scale = batch / analysis.inputs[0].shape[0] if analysis.inputs and analysis.inputs[0].shape else 1.0
+    total: Amounts = {"parameters.mb": 4 * analysis.parameters / 1e6, "parameters.calls": 0.0}
     for layer in analysis.layers:
         if layer.kind == "free":
             continue
-        if layer.macs:
-            name, amount = f"{_MACS.get(layer.kind, layer.kind)}.mmacs", layer.macs / 1e6
-        else:
-            kind = "normalise" if layer.kind == "normalise" else "other"
-            name, amount = f"{kind}.moved_mb", sum(t.bytes for t in (*layer.inputs, *layer.outputs)) / 1e6
-        total[name] = total.get(name, 0.0) + amount
-        total["calls"] = total.get("calls", 0.0) + 1.0
+        part = _PART.get(layer.kind, "other")
+        moved = sum(tensor.bytes for tensor in (*layer.inputs, *layer.outputs)) / 1e6
+        for name, amount in (("mmacs", scale * layer.macs / 1e6), ("moved_mb", scale * moved), ("calls", 1.0)):
+            total[f"{part}.{name}"] = total.get(f"{part}.{name}", 0.0) + amount
+        total["parameters.calls"] += len(layer.learnt)
     return total
 
 
-def fit_training(amounts: Sequence[Amounts], times_ms: Sequence[float]) -> dict[str, float]:
-    """Rates that are not negative, of least relative errors."""
-    names = sorted({name for one in amounts for name in one})
-    rows = np.array([[one.get(name, 0.0) for name in names] for one in amounts])
-    rates, _ = nnls(rows / np.asarray(times_ms)[:, None], np.ones(len(rows)))
-    return dict(zip(names, map(float, rates), strict=True))
+def fit_training(amounts: Sequence[Amounts], parts_ms: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Rates of each part, from its times in several models. They are not negative; sums come out right."""
+    rates: dict[str, float] = {}
+    for part in PARTS:
+        mine = [(one, times[part]) for one, times in zip(amounts, parts_ms, strict=True) if times[part] > 0]
+        if mine:
+            own = [{name: value for name, value in one.items() if name.startswith(f"{part}.")} for one, _ in mine]
+            rates |= fit_kernels(own, [ms for _, ms in mine])
+    return rates
 
 
-def deviation(amounts: Sequence[Amounts], times_ms: Sequence[float], groups: Sequence[str]) -> float:
-    """Of the logarithm of times, of probes that were left out."""
+def deviation(amounts: Sequence[Amounts], parts_ms: Sequence[Mapping[str, float]], groups: Sequence[str]) -> float:
+    """Of the logarithm of a step's time, of probes that were left out."""
     off = []
     for group in sorted(set(groups)):
         kept = [n for n, one in enumerate(groups) if one != group]
-        rates = fit_training([amounts[n] for n in kept], [times_ms[n] for n in kept])
-        off += [
-            math.log(times_ms[n] / max(time_ms(amounts[n], rates), 1e-6))
-            for n, one in enumerate(groups)
-            if one == group
-        ]
+        rates = fit_training([amounts[n] for n in kept], [parts_ms[n] for n in kept])
+        for n, one in enumerate(groups):
+            if one == group:
+                off.append(math.log(sum(parts_ms[n].values()) / max(time_ms(amounts[n], rates), 1e-6)))
     return math.sqrt(sum(one**2 for one in off) / len(off))
 
 
 def predict_training(analysis: Analysis, device: Device, job: Job) -> TrainingPrediction:
-    """The job on the device; the analysis is of its batch."""
+    """The job on the device."""
     memory_mb = training(analysis, "momentum", job.batch, job.samples, job.epochs).memory_bytes / 1e6
     against = []
     if device.training is None:
         against.append("no training steps were timed there: `fairlead calibrate --train` on it")
     if device.memory_mb is not None and memory_mb > device.memory_mb:
         against.append(f"needs {memory_mb:,.0f} MB of memory, it has {device.memory_mb:,.0f}")
-    step = _step(analysis, device.training) if device.training else None
+    step = _step(analysis, job.batch, device.training) if device.training else None
     runtime = str(device.training["runtime"]) if device.training else ""
     return TrainingPrediction(
         device=device, job=job, runtime=runtime, step=step, memory_mb=memory_mb, against=tuple(against)
     )
 
 
-def _step(analysis: Analysis, known: Mapping[str, Any]) -> Estimate:
-    ms = time_ms(training_amounts(analysis), known["rates"])
+def _step(analysis: Analysis, batch: int, known: Mapping[str, Any]) -> Estimate:
+    ms = time_ms(training_amounts(analysis, batch), known["rates"])
     factor = math.exp(_NINETY * known["deviation"])
     return Estimate(ms, ms / factor, ms * factor)
