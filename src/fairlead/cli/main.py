@@ -22,6 +22,7 @@ from fairlead.cli.options import (
     add_sweep,
     add_tune,
 )
+from fairlead.cli.trace_options import add_trace
 from fairlead.cli.train_options import add_train
 from fairlead.domain.errors import UserError, nearest
 
@@ -39,6 +40,7 @@ examples:
   fairlead explain ecsrl --policy ecsrl --at 30    why a learned policy decided as it did
   fairlead detect                                  what accelerators this host has
   fairlead profile model.onnx                      what a model is made of, and what it costs
+  fairlead trace convnet --cpu 1,2 --out traces    how fast a task is with so many CPUs, for the world of tasks
 """
 
 
@@ -69,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         add_explain,
         add_detect,
         add_profile,
+        add_trace,
         add_catalog,
     ):
         add(commands)
@@ -133,6 +136,12 @@ def _profile(args: argparse.Namespace) -> int:
     return run_profile(args)
 
 
+def _trace(args: argparse.Namespace) -> int:
+    from fairlead.cli.trace import run_trace
+
+    return run_trace(args)
+
+
 def _scenarios(args: argparse.Namespace) -> int:
     from fairlead.cli import catalog
 
@@ -152,8 +161,8 @@ def _show(args: argparse.Namespace) -> int:
 
 
 _RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "tune": _tune,
-        "train": _train, "explain": _explain, "detect": _detect, "profile": _profile, "scenarios": _scenarios,
-        "policies": _policies, "show": _show}  # fmt: skip
+        "train": _train, "explain": _explain, "detect": _detect, "profile": _profile, "trace": _trace,
+        "scenarios": _scenarios, "policies": _policies, "show": _show}  # fmt: skip
 
 
 def _run(arguments: list[str]) -> int:
