@@ -6,6 +6,7 @@ import csv
 import fcntl
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from fairlead.cli.main import main
 from fairlead.detect.nvml import FakeNvml, Gpu
 from fairlead.domain.errors import UserError
+from fairlead.measure.report.plots.tasks.progress import progress
 from fairlead.profile import allocations, trace_run
 from fairlead.profile.allocations import Allocation, cpu_model, this_machine
 from fairlead.profile.family import family, round_to_125
@@ -193,6 +195,33 @@ def test_several_tasks_make_one_family(capsys: pytest.CaptureFixture[str]) -> No
     assert trace(*both[1:], f"more={program(ANSWERS)}") == 0
     assert "1 of 2 runs were finished before (out)" in capsys.readouterr().err
     assert list(load_tasks("out/family.yaml").types) == ["answers", "more"]
+
+
+def test_plots_show_progress_over_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert trace(program(TRAINS), "--target-loss", "0.5", "--plots", "plots") == 0
+    assert "2 plots written to plots" in capsys.readouterr().err
+    drawn = Path("plots/task-progress.svg").read_text()
+    assert all(words in drawn for words in ("Progress of task", "1 CPU", "to the target 0.5", cpu_model()))
+    assert Path("plots/task-progress.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_plot_has_every_point_and_where_it_ends() -> None:
+    made = progress("convnet", {"1 CPU": [(2.0, 0.5), (8.0, 1.0)], "2 CPUs": [(4.5, 1.0)]}, "Training")
+    assert made.finding == "It takes 8 s with 1 CPU, 4.5 s with 2 CPUs."
+    assert made.spec is not None
+    rows = [(row["given"], row["time_s"], row["progress"]) for row in made.spec["data"]["values"]]
+    assert rows == [("1 CPU", 0, 0), ("1 CPU", 2, 50), ("1 CPU", 8, 100), ("2 CPUs", 0, 0), ("2 CPUs", 4.5, 100)]
+
+
+def test_the_bar_tells_the_run_and_how_far_it_is() -> None:
+    program("for epoch in (0, 1, 2):\n    tell(epoch=epoch, loss=2 - epoch)\n    time.sleep(0.5)\n")
+    command = [sys.executable, "-m", "fairlead", "trace", "task.py", "--cpu", "1", "--epochs", "2", "--out", "out"]
+    terminal = {"FORCE_COLOR": "1", "TTY_INTERACTIVE": "1", "COLUMNS": "150"}
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | terminal, timeout=100)
+    assert done.returncode == 0
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.stderr)
+    assert "task with 1 CPU, run 1 of 3: epoch 1, loss 1" in shown
+    assert "2 of 3 runs" in shown
 
 
 def run_of(allocation: Allocation, total_s: float, repeat: int = 1) -> Run:
@@ -515,6 +544,8 @@ def test_the_task_does_not_outlive_a_trace_that_is_killed() -> None:
         (["task.py", "--repeats", "0"], "--repeats 0: expected a whole number from 1 on"),
         (["task.py", "--epochs", "0"], "--epochs 0: expected a whole number from 1 on"),
         (["task.py", "--out", "task.txt"], "can't make this folder"),
+        (["task.py", "--plots", "task.txt"], "task.txt: can't make this folder"),
+        (["task.py", "--plots", ""], "--plots: a name is missing"),
         (["task.py", "--out", ""], "--out: the folder for runs and family is missing"),
     ],
 )

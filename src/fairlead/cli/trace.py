@@ -26,7 +26,10 @@ from fairlead.cli.console import console
 from fairlead.cli.trace_options import SHIPPED
 from fairlead.detect.nvml import load_nvml
 from fairlead.domain.errors import UserError, nearest
-from fairlead.measure.files import write_whole
+from fairlead.measure.files import check_folder, write_whole
+from fairlead.measure.report.plots import Plot
+from fairlead.measure.report.plots.tasks.progress import progress
+from fairlead.measure.report.static import converter, write_trace_plots
 from fairlead.profile.allocations import Allocation, this_machine
 from fairlead.profile.family import family
 from fairlead.profile.trace import Question, Task, Tell, Traced, traced
@@ -53,6 +56,9 @@ def run_trace(args: argparse.Namespace) -> int:
     for name, text in family(traces, question.machine.name).items():
         write_whole(question.folder / name, text)
     _show(question, traces)
+    if args.plots:
+        written = write_trace_plots(_plots(question, traces), Path(args.plots), f"measured on {question.machine.name}")
+        print(f"{len(written)} plots written to {args.plots}", file=sys.stderr)
     return 0
 
 
@@ -66,6 +72,11 @@ def _question(args: argparse.Namespace) -> Question:
             raise UserError(f"{option} {number}: expected a whole number from 1 on")
     if not 0 < args.timeout < math.inf:
         raise UserError(f"--timeout {args.timeout:g}: expected seconds, more than 0")
+    if args.plots == "":
+        raise UserError("--plots: a name is missing")
+    if args.plots:
+        converter()
+        check_folder(Path(args.plots))
     if not args.out:
         raise UserError("--out: the folder for runs and family is missing")
     machine = this_machine(load_nvml() if any(gpus) else None, os.environ, any(gpus))
@@ -238,6 +249,19 @@ def _end(question: Question, one: Traced) -> str:
     if one.task.target_loss is not None:
         return begin
     return f"{begin}, {100 * FALL:.0f} % of the way that it fell in {first.points[-1].count} epochs"
+
+
+def _plots(question: Question, traces: list[Traced]) -> dict[str, Plot]:
+    return {
+        one.task.name: progress(
+            one.task.name, {str(a): one.median(a).curve() for a in one.runs}, _sentence(_end(question, one))
+        )
+        for one in traces
+    }
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def _table(one: Traced, gpus: bool) -> Table:

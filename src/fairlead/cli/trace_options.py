@@ -52,4 +52,5 @@ def add_trace(commands: Any) -> None:
     trace.add_argument(
         "--repeats", type=int, default=3, metavar="N", help="runs of each; the one of median time counts (default 3)"
     )
+    trace.add_argument("--plots", metavar="DIR", help="write plots of progress there, as PNG and SVG")
     trace.add_argument("--timeout", type=float, default=600.0, metavar="S", help="most seconds of a run (default 600)")

@@ -33,7 +33,7 @@ def family(traces: Sequence[Traced], machine: str) -> dict[str, str]:
     return {
         "curves.csv": _curves(traces, resources),
         "types.yaml": f"# Types of tasks, {source}.\n{_yaml(_types(traces, resources, source))}",
-        "family.yaml": f"# A world for these types to be tried in; put your clusters and arrivals here.\n"
+        "family.yaml": f"# A world to try these types in. Each trace writes it anew: a file of yours can extend it.\n"
         f"{_yaml(_world(traces, resources))}",
     }
 
