@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 from fairlead.cli.main import main
+from fairlead.cli.trace import BarTell
 from fairlead.detect.nvml import FakeNvml, Gpu
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.plots.tasks.progress import progress
 from fairlead.profile import allocations, trace_run
 from fairlead.profile.allocations import Allocation, cpu_model, this_machine
 from fairlead.profile.family import family, round_to_125
-from fairlead.profile.trace import Run, Task, Traced
+from fairlead.profile.trace import Question, Run, Task, Traced
 from fairlead.profile.trace_lines import Point, Telling, curve, found_target
 from fairlead.scenarios.loader import load_tasks
 
@@ -222,6 +223,15 @@ def test_the_bar_tells_the_run_and_how_far_it_is() -> None:
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.stderr)
     assert "task with 1 CPU, run 1 of 3: epoch 1, loss 1" in shown
     assert "2 of 3 runs" in shown
+
+
+def test_the_bar_moves_within_a_run(tmp_path: Path) -> None:
+    machine = this_machine(None, {}, False)
+    tell = BarTell(Question([], machine, [Allocation(1)], 3, 10, 60.0, tmp_path))
+    tell.kept(0, 3)
+    tell.finished()
+    tell.told(told((1, '{"done": 1, "of": 4}')), 0.25)
+    assert (tell.bar.tasks[0].completed, tell.bar.tasks[0].total) == (1.25, 3)
 
 
 def run_of(allocation: Allocation, total_s: float, repeat: int = 1) -> Run:

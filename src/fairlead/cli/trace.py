@@ -44,7 +44,7 @@ _NOISY = 0.1  # runs alike that lie further apart are told of
 def run_trace(args: argparse.Namespace) -> int:
     """Run the command."""
     question = _question(args)
-    tell = _Tell(question)
+    tell = BarTell(question)
     try:
         with _sigterm_as_ctrl_c(), tell.bar:
             traces = traced(question, tell)
@@ -170,7 +170,7 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-class _Tell(Tell):
+class BarTell(Tell):
     """Moves the bar, and knows how many runs are kept."""
 
     def __init__(self, question: Question) -> None:
@@ -188,22 +188,26 @@ class _Tell(Tell):
         self._what = ""
 
     def kept(self, runs: int, total: int) -> None:
+        """Say it."""
         self.done, self._total = runs, total
         if runs:
             print(f"{runs} of {total} runs were finished before ({self._question.folder})", file=sys.stderr)
         self._update(0.0)
 
     def running(self, task: Task, allocation: Allocation, repeat: int) -> None:
+        """Name it beside the bar."""
         self._what = f"{task.name} with {allocation}, run {repeat} of {self._question.repeats}"
         self.bar.update(self._task, description=self._what)
 
     def told(self, telling: Telling, share: float) -> None:
+        """Move the bar."""
         last = telling.points[-1]
         far = f"epoch {last.count}, loss {last.loss:.4g}" if last.loss is not None else f"{last.count} of {telling.of}"
         self.bar.update(self._task, description=f"{self._what}: {far}")
         self._update(min(1.0, share))
 
     def finished(self) -> None:
+        """Count it."""
         self.done += 1
         self._update(0.0)
 
