@@ -30,6 +30,7 @@ _SHORT = ["--set", "duration_s=5", "--hyper", "validations=1", "--hyper", "valid
 CHEAP = {
     "compare": _FEW,
     "sweep": _FEW,
+    "trace": ["--cpu", "1", "--repeats", "1"],
     "train aset": [*_SHORT, "--hyper", "groups=1", "--hyper", "learning_starts=1", "--steps", "20"],
     "train tapfinger": [
         *["--set", "tasks=12", "--hyper", "validations=1", "--hyper", "validation_workloads=2", "--hyper", "worlds=8"],
@@ -60,6 +61,7 @@ NOT_RUN = {
     r"^python -m fairlead\.learn\.tapfinger ": "needs a GPU to be quick; test_tapfinger runs it",
     r"^fairlead (compare|sweep) .*--json results/": "takes hours, and agents of the reader's own",
     r"^fairlead detect --watch": "goes on until it is told to stop; test_detect runs it",
+    r"^(\S*/)?fairlead trace convnet ": "takes minutes; test_trace runs small ones",
     r"^fairlead explain .*--policy \./runs/": "a bundle of the reader's own; test_explain runs it",
 }
 

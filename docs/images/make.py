@@ -10,6 +10,7 @@ import io
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,8 @@ PICTURES = [
     ("degradation", "degradation.html", "#plots", 1280, 1240, {}),
     ("explain", "explain.html", None, 1280, 1420, {}),
 ]
+#: Name, command that draws plots, and which of them it is.
+PLOTS = [("trace", ["trace", "convnet", "inference", "--cpu", "1,2", "--out", "traces"], "convnet-progress.png")]
 COLUMNS = 112
 
 
@@ -56,7 +59,13 @@ def main(wanted: list[str]) -> None:
         for file in dict.fromkeys(p[1] for p in pictures):
             command = [sys.executable, "-m", "fairlead", *REPORTS[file], "--report", file]
             subprocess.run(command, cwd=folder, check=True)
-        shoot(Path(folder), pictures)
+        for name, arguments, plot in PLOTS:
+            if not wanted or name in wanted:
+                command = [sys.executable, "-m", "fairlead", *arguments, "--plots", "plots"]
+                subprocess.run(command, cwd=folder, check=True)
+                shutil.copy(Path(folder, "plots", plot), HERE / f"{name}.png")
+        if pictures:
+            shoot(Path(folder), pictures)
 
 
 def in_terminal(command: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import Any
 
@@ -30,7 +31,7 @@ def warn_broken() -> None:
         print(f"fairlead: {line}", file=sys.stderr)
 
 
-def scenarios() -> int:
+def run_scenarios(args: argparse.Namespace) -> int:
     """List the scenarios that ship."""
     table = columns_table("scenario", "what it is", "nodes", "arrivals / min", "seconds", "dispatch")
     for name in available():
@@ -49,7 +50,7 @@ def scenarios() -> int:
     return 0
 
 
-def policies() -> int:
+def run_policies(args: argparse.Namespace) -> int:
     """List the policies, third parties' included."""
     table = columns_table("policy", "what it does", "source", "kind", "package")
     learned = columns_table("learned policy", "what it does", "kind", "picks from", "trained on", "fallback")
@@ -82,8 +83,9 @@ def _learned(policy: LearnedPolicy) -> tuple[str, str]:
     return picks, ", ".join(about.scenarios)
 
 
-def show(name: str, overrides: list[str]) -> int:
+def run_show(args: argparse.Namespace) -> int:
     """Show a scenario and its assumptions."""
+    name, overrides = args.scenario, args.overrides
     s = load_any(name, overrides)
     out = console()
     if isinstance(s, TaskScenario):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import import_module
 from typing import NoReturn
 
 from fairlead import __version__
@@ -24,6 +25,7 @@ from fairlead.cli.options import (
 )
 from fairlead.cli.predict_options import add_calibrate, add_evaluate, add_predict
 from fairlead.cli.profile_options import add_profile
+from fairlead.cli.trace_options import add_trace
 from fairlead.cli.train_options import add_train
 from fairlead.domain.errors import UserError, nearest
 
@@ -44,6 +46,7 @@ examples:
   fairlead predict model.onnx --all                how long it takes on devices, and where it can't run
   fairlead models                                  real models to try this with
   fairlead degrade a.onnx b.onnx                   how they slow each other down on this machine
+  fairlead trace convnet --cpu 1,2 --out traces    how fast a task is with so many CPUs, for the world of tasks
 """
 
 
@@ -79,122 +82,34 @@ def _parser() -> argparse.ArgumentParser:
         add_evaluate,
         add_models,
         add_degrade,
+        add_trace,
         add_catalog,
     ):
         add(commands)
     return parser
 
 
-def _compare(args: argparse.Namespace) -> int:
-    from fairlead.cli.compare import run_compare
-
-    return run_compare(args)
-
-
-def _sweep(args: argparse.Namespace) -> int:
-    from fairlead.cli.compare import run_sweep
-
-    return run_sweep(args)
-
-
-def _report(args: argparse.Namespace) -> int:
-    from fairlead.cli.report import run_report
-
-    return run_report(args.result, args.output, args.plots)
-
-
-def _degradation(args: argparse.Namespace) -> int:
-    from fairlead.cli.degradation import run_degradation
-
-    return run_degradation(args)
-
-
-def _tune(args: argparse.Namespace) -> int:
-    from fairlead.cli.tune import run_tune
-
-    return run_tune(args)
-
-
-def _train(args: argparse.Namespace) -> int:
-    if args.agent == "tapfinger":
-        from fairlead.cli.train_tasks import run_train_tasks
-
-        return run_train_tasks(args)
-    from fairlead.cli.train import run_train
-
-    return run_train(args)
-
-
-def _explain(args: argparse.Namespace) -> int:
-    from fairlead.cli.explain import run_explain
-
-    return run_explain(args)
-
-
-def _detect(args: argparse.Namespace) -> int:
-    from fairlead.cli.detect import run_detect
-
-    return run_detect(args)
-
-
-def _profile(args: argparse.Namespace) -> int:
-    from fairlead.cli.profile import run_profile
-
-    return run_profile(args)
-
-
-def _models(args: argparse.Namespace) -> int:
-    from fairlead.cli.models import run_models
-
-    return run_models(args)
-
-
-def _degrade(args: argparse.Namespace) -> int:
-    from fairlead.cli.degrade import run_degrade
-
-    return run_degrade(args)
-
-
-def _predict(args: argparse.Namespace) -> int:
-    from fairlead.cli.predict import run_predict
-
-    return run_predict(args)
-
-
-def _calibrate(args: argparse.Namespace) -> int:
-    from fairlead.cli.calibrate import run_calibrate
-
-    return run_calibrate(args)
-
-
-def _evaluate(args: argparse.Namespace) -> int:
-    from fairlead.cli.evaluate import run_evaluate
-
-    return run_evaluate(args)
-
-
-def _scenarios(args: argparse.Namespace) -> int:
-    from fairlead.cli import catalog
-
-    return catalog.scenarios()
-
-
-def _policies(args: argparse.Namespace) -> int:
-    from fairlead.cli import catalog
-
-    return catalog.policies()
-
-
-def _show(args: argparse.Namespace) -> int:
-    from fairlead.cli import catalog
-
-    return catalog.show(args.scenario, args.overrides)
-
-
-_RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "tune": _tune,
-        "train": _train, "explain": _explain, "detect": _detect, "profile": _profile, "predict": _predict,
-        "calibrate": _calibrate, "evaluate": _evaluate, "models": _models,
-        "degrade": _degrade, "scenarios": _scenarios, "policies": _policies, "show": _show}  # fmt: skip
+#: Where each command is, as module:function below fairlead.cli; imported when it is run.
+_RUN = {
+    "compare": "compare:run_compare",
+    "sweep": "compare:run_sweep",
+    "report": "report:run_report",
+    "degradation": "degradation:run_degradation",
+    "tune": "tune:run_tune",
+    "train": "train:run_train",
+    "explain": "explain:run_explain",
+    "detect": "detect:run_detect",
+    "profile": "profile:run_profile",
+    "predict": "predict:run_predict",
+    "calibrate": "calibrate:run_calibrate",
+    "evaluate": "evaluate:run_evaluate",
+    "models": "models:run_models",
+    "degrade": "degrade:run_degrade",
+    "trace": "trace:run_trace",
+    "scenarios": "catalog:run_scenarios",
+    "policies": "catalog:run_policies",
+    "show": "catalog:run_show",
+}
 
 
 def _run(arguments: list[str]) -> int:
@@ -206,7 +121,8 @@ def _run(arguments: list[str]) -> int:
     if args.command is None:
         parser.print_help()
         return 0
-    return _RUN[args.command](args)
+    module, _, function = _RUN[args.command].partition(":")
+    return int(getattr(import_module(f"fairlead.cli.{module}"), function)(args))
 
 
 def main(arguments: list[str] | None = None) -> int:

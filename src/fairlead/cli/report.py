@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from fairlead.measure.report.saved import read, write_any_plots, write_any_repor
 from fairlead.measure.report.static import converter
 
 
-def run_report(result: str, output: str | None, plots: str | None) -> int:
+def run_report(args: argparse.Namespace) -> int:
     """Run the command."""
+    result, output, plots = args.result, args.output, args.plots
     path = Path(output) if output else Path(result).with_suffix(".html")
     check_writable(path)
     check_different({"the result": result, "-o": path})

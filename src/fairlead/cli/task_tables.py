@@ -81,7 +81,8 @@ def _columns(result: Comparison, label: str) -> tuple[Columns, list[str]]:
     for part in ("p50", "p95", "p99"):
         columns[part] = [f"{e[p][f'completion_{part}_steps'].mean:.1f}" for p in ranking]
     columns["waiting"] = [f"{e[p]['waiting_steps'].mean:.2f}" for p in ranking]
-    for name in scenario.types:
+    types = [kind.name for kind in scenario.types.values() if kind.share]  # of others there are no tasks
+    for name in types:
         columns[name] = [f"{e[p][f'completion_steps_{name}'].mean:.2f}" for p in ranking]
     for name in scenario.resources:
         columns[f"{name} used"] = [f"{100 * e[p][f'used_{name}'].mean:.0f} %" for p in ranking]
@@ -89,7 +90,7 @@ def _columns(result: Comparison, label: str) -> tuple[Columns, list[str]]:
         columns["unfinished"] = [f"{100 * e[p]['unfinished'].mean:.1f} %" for p in ranking]
     columns["knows, may"] = [powers(result.kind.find(p)) for p in ranking]
     used = [f"{name} used" for name in scenario.resources]
-    return columns, [*used, "p50", *scenario.types, "waiting", "p99", "p95", "knows, may", "behind best"]
+    return columns, [*used, "p50", *types, "waiting", "p99", "p95", "knows, may", "behind best"]
 
 
 def _tasks(scenario: AnyScenario) -> TaskScenario:

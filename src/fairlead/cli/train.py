@@ -31,7 +31,11 @@ _NEEDS = ("torch", "stable_baselines3", "sb3_contrib", "onnx", "onnxscript", "te
 
 
 def run_train(args: argparse.Namespace) -> int:
-    """Run `fairlead train aset` or `fairlead train ecsrl`; the exit code."""
+    """Run `fairlead train`; the exit code."""
+    if args.agent == "tapfinger":
+        from fairlead.cli.train_tasks import run_train_tasks
+
+        return run_train_tasks(args)
     if args.hyper == ["list"]:
         return _list(args.agent)
     check_options(args)

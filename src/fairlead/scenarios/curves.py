@@ -1,12 +1,14 @@
 """Reads measured progress: a CSV file of curves, one for each type of task and each allocation that was tried.
 
 Columns: `type`, one for each elastic resource under its name, `time_s` and `progress`; a curve's rows stand by time. It
-starts at 0 (which may be left out) and ends at 1, when the task is done.
+starts at 0 (which may be left out) and ends at 1, when the task is done. A resource of which no task needs any may have
+no column: the curves were measured without it.
 """
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,10 +43,10 @@ def read_curves(scenario: TaskScenario, kind: TaskType) -> Curves:
     names = tuple(r.name for r in scenario.resources.values() if r.elastic)
     measured: dict[tuple[int, ...], list[tuple[float, float]]] = {}
     known = set()
-    for line, row in _rows(file, names):
+    for line, row in _rows(file, names, [name for name in names if kind.minimum.get(name)]):
         known.add(row["type"])
         if row["type"] == kind.name:
-            amounts = tuple(int(_number(file, line, name, row[name], whole=True)) for name in names)
+            amounts = tuple(int(_number(file, line, name, row.get(name, "0"), whole=True)) for name in names)
             time_s, progress = (_number(file, line, name, row[name]) for name in ("time_s", "progress"))
             _append(file, line, measured.setdefault(amounts, [(0.0, 0.0)]), time_s, progress)
     if not measured:
@@ -60,7 +62,7 @@ def read_curves(scenario: TaskScenario, kind: TaskType) -> Curves:
     return Curves(names, measured, scenario.rules.interval_s)
 
 
-def _rows(file: str, names: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
+def _rows(file: str, names: Sequence[str], needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
     columns = ("type", *names, "time_s", "progress")
     try:
         with Path(file).open(encoding="utf-8", newline="") as text:
@@ -69,7 +71,7 @@ def _rows(file: str, names: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]
             for column in header:
                 if column not in columns:
                     raise UserError(f"{file}: unknown column {column!r}{nearest(column, columns)}")
-            for column in columns:
+            for column in ("type", *needed, "time_s", "progress"):
                 if column not in header:
                     raise UserError(f"{file}: the column {column} is missing (has: {', '.join(header) or 'none'})")
             rows = [(reader.line_num, row) for row in reader]
@@ -79,7 +81,7 @@ def _rows(file: str, names: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]
         raise UserError(f"{file}: not a CSV file: {error}") from None
     for line, row in rows:
         if None in row or None in row.values():
-            raise UserError(f"{file}:{line}: expected {len(columns)} values")
+            raise UserError(f"{file}:{line}: expected {len(header)} values")
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -54,6 +55,11 @@ def write_explanation_plots(document: Document, folder: Path) -> list[Path]:
     (name,) = safe_names([Path(document["settings"]["policy"]).name])
     drawn = [plot for plot in explanation_plots(document) if plot.spec]
     return _write({f"{name}-{plot.name}": _titled(plot, document["title"]) for plot in drawn}, folder)
+
+
+def write_trace_plots(plots: Mapping[str, Plot], folder: Path, subtitle: str) -> list[Path]:
+    """The same for plots of traced tasks, as NAME-PLOT.svg and .png."""
+    return _write({f"{name}-{plot.name}": _titled(plot, subtitle) for name, plot in plots.items()}, folder)
 
 
 def _write(specs: dict[str, Spec], folder: Path) -> list[Path]:

@@ -109,7 +109,8 @@ def _map(down: Axis, across: Axis, steps: list[list[float]]) -> Spec:
 
 def _line(axis: Axis, steps: list[float]) -> Spec:
     rows = [{"amount": a, "steps": s} for a, s in zip(axis[1], steps, strict=True) if math.isfinite(s)]
-    whole = {"format": "d", "tickMinStep": 1, "tickCount": 8}
+    few = len(rows) <= 8
+    whole: Spec = {"format": "d", "tickCount": 8} | ({"values": [row["amount"] for row in rows]} if few else {})
     return {
         "height": 200,
         "data": {"values": rows},

@@ -1,0 +1,1 @@
+"""Tasks for `fairlead trace` that ship: programs of their own, run with `python -m`. Nobody imports them."""
