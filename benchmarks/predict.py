@@ -59,7 +59,7 @@ def _tables() -> dict[str, float]:
 def _order(folder: Path) -> dict[str, float]:
     """The accelerator-aware scheduler's motivation: small models on an Edge TPU, large ones on a GPU module."""
     figures = {}
-    modules = ("jetson-nano", "jetson-tx2", "jetson-tx2-tf-trt")
+    modules = ("jetson-nano", "jetson-tx2-tf-trt")
     for model in ("mobilenet_v2", "inception_v3"):
         analysis = analyse(Architecture(model).onnx(folder))
         told = {name: predict(analysis, find_device(name)).estimate for name in ("coral-dev-board", *modules)}
