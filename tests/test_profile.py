@@ -106,7 +106,7 @@ def test_what_is_made_of_constants_is_no_layer_and_its_weights_count(tmp_path: P
 
 
 def test_tensors_live_from_their_making_to_their_last_reader(tmp_path: Path) -> None:
-    """x (400 bytes) -> a -> b, and all beside each other: at the end a, b and y are there; reshaping a takes nothing."""
+    """x (400 bytes) -> a -> b, then all side by side: at the end a, b and y are there; reshaping a takes nothing."""
     nodes = [
         helper.make_node("Softmax", ["x"], ["a"]),
         helper.make_node("Flatten", ["a"], ["view"]),
