@@ -59,6 +59,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.agents
 	$(BIN)/python -m benchmarks.tasks
 	$(BIN)/python -m benchmarks.detect
+	$(BIN)/python -m benchmarks.predict
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

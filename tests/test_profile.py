@@ -106,14 +106,14 @@ def test_what_is_made_of_constants_is_no_layer_and_its_weights_count(tmp_path: P
 
 
 def test_tensors_live_from_their_making_to_their_last_reader(tmp_path: Path) -> None:
-    """x (400 bytes) -> a -> b, and a with b: at the last step a, b and y are there; reshaping a takes nothing."""
+    """x (400 bytes) -> a -> b, then all side by side: at the end a, b and y are there; reshaping a takes nothing."""
     nodes = [
         helper.make_node("Softmax", ["x"], ["a"]),
         helper.make_node("Flatten", ["a"], ["view"]),
         helper.make_node("Softmax", ["view"], ["b"]),
-        helper.make_node("Concat", ["view", "b"], ["y"], axis=1),
+        helper.make_node("Concat", ["a", "view", "b"], ["y"], axis=1),
     ]
-    assert analyse(saved(tmp_path / "m.onnx", nodes, [], [1, 100])).peak_activation_bytes == 4 * 400
+    assert analyse(saved(tmp_path / "m.onnx", nodes, [], [1, 100])).peak_activation_bytes == (1 + 1 + 3) * 400
     chain = [helper.make_node("Softmax", [f"t{n}" if n else "x"], [f"t{n + 1}"]) for n in range(9)]
     chain.append(helper.make_node("Softmax", ["t9"], ["y"]))
     assert analyse(saved(tmp_path / "m.onnx", chain, [], [1, 100])).peak_activation_bytes == 2 * 400

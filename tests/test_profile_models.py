@@ -33,6 +33,8 @@ def test_parameters_macs_and_memory(name: str, architectures: Path) -> None:
     path = about.onnx(architectures)
     found = analyse(path)
     measured = measure_memory(path, found.inputs)
+    if found.memory_bytes != pytest.approx(measured, rel=0.15):  # processes differ by as much: the middle of three
+        measured = sorted([measured, *(measure_memory(path, found.inputs) for _ in range(2))])[1]
     print(f"{name}: MACs {found.macs / about.macs - 1:+.1%}, memory {found.memory_bytes / measured - 1:+.1%}")
     assert found.parameters == about.parameters - AUXILIARY.get(name, 0)
     assert found.macs == pytest.approx(about.macs, rel=0.02)
