@@ -171,8 +171,8 @@ class TestSpeeds:
     def test_an_edge_tpu_of_known_rates_is_found(self) -> None:
         counts = [(0.5, 4.0), (0.3, 3.0), (4.0, 25.0), (12.0, 43.0)]
         times = [1.0 + 2.0 * macs + 1.5 * max(0.0, weights - 7.6) for macs, weights in counts]
-        made = fit_edge_tpu(counts, times, 7.6, (1.0, 1.0))
-        assert (made.call_ms, made.ms_per_gmac, made.host_mb_s) == pytest.approx((1.0, 2.0, 1e3 / 1.5), rel=1e-6)
+        made = fit_edge_tpu(counts, times, 7.6, 1e3 / 1.5, (1.0, 1.0))
+        assert (made.call_ms, made.ms_per_gmac) == pytest.approx((1.0, 2.0), rel=1e-6)
 
 
 class TestDevices:

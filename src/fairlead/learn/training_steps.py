@@ -5,8 +5,11 @@ Called by `fairlead calibrate --train`. A probe is an ONNX file; the few operato
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -130,7 +133,7 @@ def parts_ms(module: torch.nn.Module, batch: int, shape: tuple[int, ...], steps:
     """The time of a step by its parts (`training_time.PARTS`): shares by a profile, of the time without one."""
     training, found = _Training(module, batch, shape), []
     for _ in range(steps):
-        with torch.autograd.profiler.profile(record_shapes=True) as profile:
+        with _quiet(), torch.autograd.profiler.profile(record_shapes=True) as profile:
             training.step()
         parts = dict.fromkeys(PARTS, 0.0)
         for event in profile.key_averages(group_by_input_shape=True):
@@ -139,6 +142,20 @@ def parts_ms(module: torch.nn.Module, batch: int, shape: tuple[int, ...], steps:
     best = {part: min(one[part] for one in found) for part in PARTS}
     scale = _step_ms(training, steps) / sum(best.values())
     return {part: scale * one for part, one in best.items()}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what torch's profiler writes to standard error by itself, whatever its log level."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _part(name: str, shapes: list[list[int]]) -> str:

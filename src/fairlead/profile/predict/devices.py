@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -22,7 +22,7 @@ from fairlead.profile.predict.calibration import Calibration, read_calibration
 from fairlead.profile.predict.left_out import shipped_factors
 from fairlead.profile.predict.new_device import Newcomers
 from fairlead.profile.predict.rates import Population, fit_near, fit_population
-from fairlead.profile.predict.speeds import EdgeTpuSpeed, ModelSpeed, Speed, fit_edge_tpu
+from fairlead.profile.predict.speeds import ModelSpeed, Speed, fit_edge_tpu
 from fairlead.profile.predict.tables import Table, read_table, works_in_table
 
 FEW = 0.05  # of the models of a table: an entry that has less is no benchmark
@@ -175,12 +175,12 @@ def _of_points(entry: Mapping[str, Any]) -> Speed:
 
 
 def _edge_tpu(entry: Mapping[str, Any]) -> Speed:
-    about, times = entry["edge_tpu"], (_entries()[entry["like"]] if "like" in entry else entry)["times_ms"]
-    counts, times_ms = [_counts(*item) for item in times.items()], [_ms(one) for one in times.values()]
-    made = fit_edge_tpu(counts, times_ms, about["cache_mb"], shipped_factors("few"))
-    if "host_mb_s" not in about:
-        return made
-    return EdgeTpuSpeed(made.call_ms, made.ms_per_gmac, about["cache_mb"], about["host_mb_s"], made.factors)
+    """Behind its own interface, with the call and the MACs of the device that was timed."""
+    about, timed = entry["edge_tpu"], _entries()[entry["like"]] if "like" in entry else entry
+    counts = [_counts(*item) for item in timed["times_ms"].items()]
+    times_ms = [_ms(one) for one in timed["times_ms"].values()]
+    made = fit_edge_tpu(counts, times_ms, **timed["edge_tpu"], factors=shipped_factors("few"))
+    return replace(made, **about)
 
 
 def _ms(one: Any) -> float:

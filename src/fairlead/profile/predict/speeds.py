@@ -98,10 +98,18 @@ class EdgeTpuSpeed:
 
 
 def fit_edge_tpu(
-    counts: Sequence[tuple[float, float]], times_ms: Sequence[float], cache_mb: float, factors: tuple[float, float]
+    counts: Sequence[tuple[float, float]],
+    times_ms: Sequence[float],
+    cache_mb: float,
+    host_mb_s: float,
+    factors: tuple[float, float],
 ) -> EdgeTpuSpeed:
-    """From (GMACs, millions of weights) and times; rates that are not negative, relative errors."""
-    rows = np.array([(1.0, macs, max(0.0, weights - cache_mb)) for macs, weights in counts])
+    """From (GMACs, millions of weights) and times, behind an interface of known speed; relative errors.
+
+    Large models have many weights and many MACs: their times alone would not tell one from the other.
+    """
     times = np.asarray(times_ms, float)
-    (call, per_gmac, per_mb), _ = nnls(rows / times[:, None], np.ones(len(times)))
-    return EdgeTpuSpeed(float(call), float(per_gmac), cache_mb, 1e3 / max(float(per_mb), 1e-6), factors)
+    over = np.array([1e3 * max(0.0, weights - cache_mb) / host_mb_s for _, weights in counts])
+    rows = np.array([(1.0, macs) for macs, _ in counts])
+    (call, per_gmac), _ = nnls(rows / times[:, None], 1.0 - over / times)
+    return EdgeTpuSpeed(float(call), float(per_gmac), cache_mb, host_mb_s, factors)
