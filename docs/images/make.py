@@ -10,6 +10,7 @@ import io
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ REPORTS = {
                    "--checkpoint", "none"],
     "tasks.html": ["compare", "tapfinger-3", "--policies", "tuned-rule,sia,optimus,min,tiresias", "--seeds", "20"],
     "degradation.html": ["degradation", "ecsrl"],
+    "degrade.html": ["degrade", "efficientnet-lite0", "ppocr-det"],
     "explain.html": ["explain", "ecsrl", "--policy", "ecsrl", "--set", "rate=18500", "--set", "duration_s=60",
                      "--at", "30", "--replay"],
 }  # fmt: skip
@@ -45,6 +47,8 @@ PICTURES = [
     ("degradation", "degradation.html", "#plots", 1280, 1240, {}),
     ("explain", "explain.html", None, 1280, 1420, {}),
 ]
+#: Plots as `--plots` writes them: name, report, plot.
+PLOTS = [("degrade-matrix", "degrade.html", "matrix-1"), ("degrade-curve", "degrade.html", "curve")]
 COLUMNS = 112
 
 
@@ -52,11 +56,16 @@ def main(wanted: list[str]) -> None:
     if not wanted or "compare-table" in wanted:
         (HERE / "compare-table.svg").write_text(table(in_terminal(TABLE)))
     pictures = [p for p in PICTURES if not wanted or p[0] in wanted]
+    plots = [p for p in PLOTS if not wanted or p[0] in wanted]
     with tempfile.TemporaryDirectory() as folder:
-        for file in dict.fromkeys(p[1] for p in pictures):
-            command = [sys.executable, "-m", "fairlead", *REPORTS[file], "--report", file]
+        for file in dict.fromkeys(p[1] for p in [*pictures, *plots]):
+            command = [sys.executable, "-m", "fairlead", *REPORTS[file], "--report", file, "--plots", f"{file}-plots"]
             subprocess.run(command, cwd=folder, check=True)
-        shoot(Path(folder), pictures)
+        for name, file, plot in plots:
+            (made,) = Path(folder, f"{file}-plots").glob(f"*-{plot}.png")
+            shutil.copy(made, HERE / f"{name}.png")
+        if pictures:
+            shoot(Path(folder), pictures)
 
 
 def in_terminal(command: list[str]) -> str:

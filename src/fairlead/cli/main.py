@@ -11,7 +11,7 @@ import sys
 from typing import NoReturn
 
 from fairlead import __version__
-from fairlead.cli.model_options import add_models
+from fairlead.cli.model_options import add_degrade, add_models
 from fairlead.cli.options import (
     add_catalog,
     add_compare,
@@ -41,6 +41,7 @@ examples:
   fairlead detect                                  what accelerators this host has
   fairlead profile model.onnx                      what a model is made of, and what it costs
   fairlead models                                  real models to try this with
+  fairlead degrade a.onnx b.onnx                   how they slow each other down on this machine
 """
 
 
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         add_detect,
         add_profile,
         add_models,
+        add_degrade,
         add_catalog,
     ):
         add(commands)
@@ -142,6 +144,12 @@ def _models(args: argparse.Namespace) -> int:
     return run_models(args)
 
 
+def _degrade(args: argparse.Namespace) -> int:
+    from fairlead.cli.degrade import run_degrade
+
+    return run_degrade(args)
+
+
 def _scenarios(args: argparse.Namespace) -> int:
     from fairlead.cli import catalog
 
@@ -162,7 +170,7 @@ def _show(args: argparse.Namespace) -> int:
 
 _RUN = {"compare": _compare, "sweep": _sweep, "report": _report, "degradation": _degradation, "tune": _tune,
         "train": _train, "explain": _explain, "detect": _detect, "profile": _profile, "models": _models,
-        "scenarios": _scenarios, "policies": _policies, "show": _show}  # fmt: skip
+        "degrade": _degrade, "scenarios": _scenarios, "policies": _policies, "show": _show}  # fmt: skip
 
 
 def _run(arguments: list[str]) -> int:

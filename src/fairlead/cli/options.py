@@ -173,7 +173,7 @@ def add_degradation(commands: Any) -> None:
         "--max", type=int, default=6, metavar="N", help="up to so many of each model run already (default 6)"
     )
     add_set(degradation)
-    _add_outputs(degradation)
+    add_outputs(degradation)
 
 
 def add_detect(commands: Any) -> None:
@@ -261,7 +261,7 @@ def add_explain(commands: Any) -> None:
         help="run it again with each alternative in the place of this one decision, and tell the difference",
     )
     add_set(explain)
-    _add_outputs(explain)
+    add_outputs(explain)
 
 
 def add_catalog(commands: Any) -> None:
@@ -286,7 +286,8 @@ def add_set(parser: argparse.ArgumentParser, words: str = "change a field of the
     )
 
 
-def _add_outputs(parser: argparse.ArgumentParser) -> None:
+def add_outputs(parser: argparse.ArgumentParser) -> None:
+    """`--json`, `--report`, `--plots`."""
     parser.add_argument("--json", metavar="FILE", help="write all figures there (-: to standard output)")
     parser.add_argument("--report", metavar="FILE.html", help="make a page with interactive plots")
     parser.add_argument("--plots", metavar="DIR", help="write the plots there, as PNG and SVG")
@@ -309,6 +310,6 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
     where.add_argument(
         "--ray", metavar="ADDRESS", help="run on the Ray cluster there: host:port, auto, or ray://host:port"
     )
-    _add_outputs(parser)
+    add_outputs(parser)
     parser.add_argument("--checkpoint", metavar="FILE", help=checkpoint)
     parser.add_argument("--no-bound", action="store_true", help="leave out the bound, which takes its time")

@@ -32,6 +32,16 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Regime:
+    """What holds once the processor is full: the line through those levels, and the rule of thumb beside it."""
+
+    lanes: float  # workloads that can run without waiting for each other: cores / threads of each
+    line: Line  # over the levels from there on
+    knee: float  # workloads at which that line leaves 1: from there on they slow each other down
+    off: float  # the largest relative error of max(1, running / lanes), over all levels
+
+
+@dataclass(frozen=True)
 class Matrix:
     """The degradation of one arriving model on one kind of device."""
 
@@ -56,6 +66,16 @@ class Matrix:
     def fit(self) -> Line | None:
         """Least squares over the levels at which every mix runs: where some do not fit, the mean is of other mixes."""
         return _fit([(level.running, level.mean) for level in self.curve() if not level.infinite])
+
+    def beyond(self, lanes: float) -> Regime | None:
+        """The near-linear part, from the level at which all lanes are taken; None where too few levels are that far."""
+        levels = [level for level in self.curve() if not level.infinite]
+        line = _fit([(level.running, level.mean) for level in levels if level.running >= lanes])
+        if line is None:
+            return None
+        knee = (1.0 - line.intercept) / line.slope if line.slope > 0 else math.inf
+        off = max(abs(max(1.0, level.running / lanes) / level.mean - 1.0) for level in levels)
+        return Regime(lanes, line, knee, off)
 
     def same_question(self, other: Matrix) -> bool:
         """Whether both are of the same newcomer beside the same models in the same place."""
