@@ -60,6 +60,8 @@ NOT_RUN = {
     r"^python -m benchmarks\.": "takes minutes: `make bench`",
     r"^python -m fairlead\.learn\.tapfinger ": "needs a GPU to be quick; test_tapfinger runs it",
     r"^fairlead (compare|sweep) .*--json results/": "takes hours, and agents of the reader's own",
+    r"^fairlead degrade ": "takes minutes; test_degrade runs it",
+    r"^fairlead (show|compare) here\.yaml": "what `fairlead degrade` wrote; test_degrade runs it",
     r"^fairlead detect --watch": "goes on until it is told to stop; test_detect runs it",
     r"^(\S*/)?fairlead trace convnet ": "takes minutes; test_trace runs small ones",
     r"^fairlead explain .*--policy \./runs/": "a bundle of the reader's own; test_explain runs it",

@@ -126,6 +126,31 @@ def test_the_fit_is_by_least_squares_and_leaves_out_what_does_not_fit() -> None:
     assert (flat.slope, flat.r2) == (0.0, 1.0)
 
 
+def column(*cells: float) -> Matrix:
+    return Matrix("chip", (), "small", ("small",), 10.0, tuple((c,) for c in cells))
+
+
+def test_what_holds_beyond_the_cores_is_fitted_by_itself() -> None:
+    """Two cores, not quite a hockey stick. Of 1.1, 1.6 and 2.2 at 2, 3 and 4 the mean is 49/30 and the slope 0.55."""
+    regime = column(1.0, 1.1, 1.6, 2.2).beyond(2)
+    assert regime is not None
+    assert (regime.line.slope, regime.line.intercept) == pytest.approx((0.55, 49 / 30 - 0.55 * 3))
+    assert regime.line.r2 == pytest.approx(1 - 6 / 2184)  # residuals 1/60, -2/60, 1/60; about the mean 32, 2, -34 / 60
+    assert regime.knee == pytest.approx((1 + 1 / 60) / 0.55)
+    assert regime.off == pytest.approx(1 - 2 / 2.2)  # at four it would be 2
+
+
+def test_a_fit_beyond_the_cores_needs_two_levels_that_fit() -> None:
+    assert column(1.0, 1.0, 1.6).beyond(3) is None
+    assert column(1.0, 1.0, math.inf, math.inf).beyond(2) is None
+    free = column(1.0, 1.0, 1.0).beyond(1)
+    assert free is not None
+    assert free.knee == math.inf  # it never begins
+    halves = column(1.0, 2.0, 3.0).beyond(0.5)  # two threads each on one core
+    assert halves is not None
+    assert (halves.knee, halves.line.slope) == pytest.approx((1.0, 1.0))
+
+
 def test_the_line_is_drawn_as_far_as_it_was_fitted() -> None:
     spec = curve([cells((1.0, 2.0, 50.0), (2.0, 50.0, 50.0), (math.inf, 9.0, 9.0))]).spec
     (line,) = (layer["data"]["values"] for layer in spec["layer"] if layer["mark"]["type"] == "line")

@@ -32,6 +32,7 @@ REPORTS = {
                    "--checkpoint", "none"],
     "tasks.html": ["compare", "tapfinger-3", "--policies", "tuned-rule,sia,optimus,min,tiresias", "--seeds", "20"],
     "degradation.html": ["degradation", "ecsrl"],
+    "degrade.html": ["degrade", "efficientnet-lite0", "ppocr-det"],
     "explain.html": ["explain", "ecsrl", "--policy", "ecsrl", "--set", "rate=18500", "--set", "duration_s=60",
                      "--at", "30", "--replay"],
 }  # fmt: skip
@@ -46,8 +47,14 @@ PICTURES = [
     ("degradation", "degradation.html", "#plots", 1280, 1240, {}),
     ("explain", "explain.html", None, 1280, 1420, {}),
 ]
-#: Name, command that draws plots, and which of them it is.
-PLOTS = [("trace", ["trace", "convnet", "inference", "--cpu", "1,2", "--out", "traces"], "convnet-progress.png")]
+#: Plots as `--plots` writes them: name, command, and which of its plots.
+_DEGRADE = ["degrade", "efficientnet-lite0", "ppocr-det"]
+_TRACE = ["trace", "convnet", "inference", "--cpu", "1,2", "--out", "traces"]
+PLOTS = [
+    ("degrade-matrix", _DEGRADE, "*-matrix-1.png"),
+    ("degrade-curve", _DEGRADE, "*-curve.png"),
+    ("trace", _TRACE, "convnet-progress.png"),
+]
 COLUMNS = 112
 
 
@@ -55,15 +62,19 @@ def main(wanted: list[str]) -> None:
     if not wanted or "compare-table" in wanted:
         (HERE / "compare-table.svg").write_text(table(in_terminal(TABLE)))
     pictures = [p for p in PICTURES if not wanted or p[0] in wanted]
+    plots = [p for p in PLOTS if not wanted or p[0] in wanted]
     with tempfile.TemporaryDirectory() as folder:
         for file in dict.fromkeys(p[1] for p in pictures):
             command = [sys.executable, "-m", "fairlead", *REPORTS[file], "--report", file]
             subprocess.run(command, cwd=folder, check=True)
-        for name, arguments, plot in PLOTS:
-            if not wanted or name in wanted:
-                command = [sys.executable, "-m", "fairlead", *arguments, "--plots", "plots"]
+        for arguments in (_DEGRADE, _TRACE):
+            mine = [plot for plot in plots if plot[1] == arguments]
+            if mine:
+                command = [sys.executable, "-m", "fairlead", *arguments, "--plots", arguments[0]]
                 subprocess.run(command, cwd=folder, check=True)
-                shutil.copy(Path(folder, "plots", plot), HERE / f"{name}.png")
+            for name, _, plot in mine:
+                (made,) = Path(folder, arguments[0]).glob(plot)
+                shutil.copy(made, HERE / f"{name}.png")
         if pictures:
             shoot(Path(folder), pictures)
 

@@ -35,10 +35,10 @@ def run_degrade(args: argparse.Namespace) -> int:
     with _progress() as bar:
         task = bar.add_task("measuring", total=None)
         found = measure(
-            workloads, args.max, args.repeats, args.threads, args.memory_mb or math.inf,
+            workloads, args.max, args.repeats, args.threads, args.memory_mb or math.inf, args.wait,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
-    lanes = found.machine.cores / args.threads
+    lanes = max(1.0, found.machine.cores / args.threads)  # workloads that need not wait for each other
     try:
         _show(console(stderr=args.json == "-"), found, lanes)
     finally:  # a reader of the tables who has gone (`| head`) does not cost the files
@@ -61,6 +61,8 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"--{option} {getattr(args, option)}: expected a whole number from 1 to {most}")
     if args.memory_mb is not None and not args.memory_mb > 0:
         raise UserError(f"--memory-mb {args.memory_mb:g}: expected a number above 0")
+    if not args.wait >= 0:
+        raise UserError(f"--wait {args.wait:g}: expected seconds, 0 or more")
     if args.scenario is not None:
         if Path(args.scenario).suffix not in (".yaml", ".yml"):
             raise UserError(f"--scenario {args.scenario}: its name should end in .yaml")
@@ -162,7 +164,7 @@ def _document(args: argparse.Namespace, workloads: list[Workload], found: Measur
             "models": listed, "max": found.most, "repeats": args.repeats, "threads": args.threads,
             "memory_mb": args.memory_mb, "size": args.size,
         },
-        "title": f"{', '.join(listed)} on {found.machine.processor}, {found.machine.cores} cores",
+        "title": f"{', '.join(listed)}; {found.machine.cores} cores",
         "measured": "on the machine itself: every workload a process of its own, the newcomer among them",
         "complete": not found.interrupted,
         "machine": vars(found.machine) | {"room_mb": found.room_mb},

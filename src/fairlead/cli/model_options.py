@@ -65,5 +65,8 @@ def add_degrade(commands: Any) -> None:
         metavar="N",
         help="for all workloads together (default: what is free, less a reserve)",
     )
+    degrade.add_argument(
+        "--wait", type=float, default=60.0, metavar="S", help="for others to be quiet, in all at most (default 60)"
+    )
     degrade.add_argument("--scenario", metavar="FILE.yaml", help="write a scenario with what was measured")
     add_outputs(degrade)

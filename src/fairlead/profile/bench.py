@@ -16,6 +16,7 @@ from fairlead.profile.limits import Limits
 from fairlead.profile.outside import Outside
 from fairlead.profile.workloads import Crew, Memory, Mix, Workload
 
+LOOK_S: Final = 0.3  #: how long it takes to see whether others are on the machine
 _LEAST_RUNS: Final = 5  # of a model in a mix, however slow it is
 _RESERVE_MB: Final = 512.0  # of memory stays free, or a tenth of it if that is less
 
@@ -74,8 +75,15 @@ class Bench:
             if watched_s >= self._pace.limit_s or all(_known(times, self._pace.width) for times in there):
                 return Sample(tuple(fmean(times) if times else math.nan for times in times_ms), share)
 
+    def others(self) -> float:
+        """The share of our cores' time that others take while nothing of ours runs."""
+        self._crew.rest()
+        outside = Outside(self._crew.pids())
+        self._crew.wait(LOOK_S)
+        return outside.share()
+
     def _make_room(self, mix: Mix) -> None:
-        """End what rests if there is no room for it beside what must be started."""
+        """End what is not in the mix if there is no room for it beside what must be started."""
         if not self.fits(tuple(map(max, mix, self._crew.alive()))):
             self._crew.dismiss(mix)
         fresh = [self.memory[model].process_mb for model in self._crew.missing(mix)]

@@ -21,7 +21,7 @@ from statistics import fmean, median
 from typing import Final
 
 from fairlead.measure.degradation import Matrix
-from fairlead.profile.bench import Bench, Pace
+from fairlead.profile.bench import LOOK_S, Bench, Pace, Sample
 from fairlead.profile.limits import Limits
 from fairlead.profile.workloads import Crew, Memory, Mix, Workload
 
@@ -65,16 +65,20 @@ def measure(
     repeats: int = 2,
     threads: int = 1,
     memory_mb: float = math.inf,
+    wait_s: float = 60.0,
     progress: Progress = lambda done, total: None,
     pace: Pace = Pace(),  # noqa: B008
 ) -> Measured:
-    """Matrices up to `most` of each model already running; more than two models are taken in pairs."""
+    """Matrices up to `most` of each model already running; more than two models are taken in pairs.
+
+    Where others disturb, it waits for them to be quiet, at most `wait_s` in all.
+    """
     limits = Limits()
     with Crew(workloads, threads) as crew:
-        study = _Study(Bench(crew, workloads, limits, pace, memory_mb), len(workloads), repeats)
+        study = _Study(Bench(crew, workloads, limits, pace, memory_mb), len(workloads), repeats, wait_s, progress)
         interrupted = False
         try:
-            study.walk(most, progress)
+            study.walk(most)
         except KeyboardInterrupt:
             interrupted, most = True, study.whole(most)
             if most < 1:
@@ -117,35 +121,35 @@ class _Ratios:
 class _Study:
     """Which mixes, how often, and what was seen of them."""
 
-    def __init__(self, bench: Bench, models: int, repeats: int) -> None:
+    def __init__(self, bench: Bench, models: int, repeats: int, wait_s: float, progress: Progress) -> None:
         self.bench, self._models, self._repeats = bench, models, repeats
+        self._patience_s = wait_s
+        self._progress, self._done, self._total = progress, 0, 0
         self.pairs: list[tuple[int, ...]] = list(combinations(range(models), 2)) if models > 1 else [(0,)]
         self.samples: dict[Mix, list[_Ratios]] = {}  # all that there are
         self.alone_ms: list[list[float]] = [[] for _ in range(models)]  # by model, taken again and again
         self.again = 0
 
-    def walk(self, most: int, progress: Progress) -> None:
+    def walk(self, most: int) -> None:
         """Measure every mix that fits, as often as was asked for; then anew what is in doubt, as far as that helps."""
         plan = self._shells(most)
         back = [shell[::-1] for shell in plan[::-1]]
-        turns = [shell for turn in range(self._repeats) for shell in (back if turn % 2 else plan)]
-        done = self._measure(turns, 0, progress)
+        self._measure([shell for turn in range(self._repeats) for shell in (back if turn % 2 else plan)])
         for _ in range(_ROUNDS):
             doubtful = [[mix for mix in shell if self._doubtful(mix)] for shell in plan]
             turns = [shell for shell in doubtful if shell]
-            before = done
-            done = self._measure(turns, before, progress)
-            self.again += done - before
-            if sum(_calm(self.samples[mix][-1]) for shell in turns for mix in shell) < (done - before) / 2:
+            count = self._measure(turns)
+            self.again += count
+            if sum(_calm(self.samples[mix][-1]) for shell in turns for mix in shell) < count / 2:
                 break  # who disturbs most of the time stays
 
-    def _measure(self, turns: list[list[Mix]], done: int, progress: Progress) -> int:
-        total = done + sum(map(len, turns))
+    def _measure(self, turns: list[list[Mix]]) -> int:
+        """Go through these; how many mixes they were."""
+        count = sum(map(len, turns))
+        self._total += count
         for shell in turns:
             self._shell(shell)
-            done += len(shell)
-            progress(done, total)
-        return done
+        return count
 
     def _shells(self, most: int) -> list[list[Mix]]:
         """Of all pairs, what fits; a mix that several pairs have is there once."""
@@ -167,7 +171,13 @@ class _Study:
         """Watch these mixes, and the time alone before and after: where that has changed, all of them are in doubt."""
         models = [model for model in range(self._models) if any(mix[model] for mix in mixes)]
         before = [self.alone_ms[model][-1] if self.alone_ms[model] else self._alone(model) for model in models]
-        seen = [self.bench.watch(mix) for mix in mixes]
+        seen: list[Sample] = []
+        for mix in mixes:
+            if seen and seen[-1].outside > _CALM:
+                self._await_quiet()
+            seen.append(self.bench.watch(mix))
+            self._done += 1
+            self._progress(self._done, self._total)
         after = [self._alone(model) for model in models]
         steady = all(abs(last / first - 1) <= _DRIFT for first, last in zip(before, after, strict=True))
         alone_ms = {model: fmean(both) for model, *both in zip(models, before, after, strict=True)}
@@ -175,6 +185,11 @@ class _Study:
             ratios = tuple(mean / alone_ms.get(model, math.nan) for model, mean in enumerate(sample.means_ms))
             seen_here = _Ratios(ratios, sample.outside if steady else max(1.0, sample.outside))
             self.samples.setdefault(mix, []).append(seen_here)
+
+    def _await_quiet(self) -> None:
+        """Let others finish what they do, as long as our patience lasts."""
+        while self._patience_s > 0 and self.bench.others() > _CALM:
+            self._patience_s -= LOOK_S
 
     def _alone(self, model: int) -> float:
         sample = self.bench.watch(tuple(int(m == model) for m in range(self._models)))

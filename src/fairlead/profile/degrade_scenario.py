@@ -7,6 +7,7 @@ Pure text; the cli writes it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,8 +18,9 @@ from fairlead.measure.degradation import Matrix
 from fairlead.measure.files import safe_names
 from fairlead.profile.degrade import Measured
 
-_LOAD = 0.4  # of what the machine could serve: busy, and not drowned
-_DEADLINE = 4.0  # times the time alone
+_LOAD = 0.4  # requests on their way or at work for each core, on average: busy, and not drowned
+_DELAY_MS = 1.0  # of the link
+_DEADLINE, _WAY_MS = 4.0, 10.0  # times the time alone, and for the way
 _HEAD = """\
 # Made by `fairlead degrade` on {processor} with {cores} cores. Measured: base_ms, memory_mb, run_mb, degradation.
 # Everything else is assumed: put in your own network, clients, power and prices. Cells below 1 are noise, and cut at 1.
@@ -32,7 +34,7 @@ def scenario_text(measured: Measured, accuracy: Mapping[str, float]) -> str:
         raise UserError("--scenario takes one or two models: a device has one table of two axes")
     variants = dict(zip(names, safe_names(names), strict=True))
     source = f"measured by fairlead degrade on {measured.machine.processor}"
-    device = safe_names([measured.machine.processor.lower()])[0]
+    device = re.sub(r"[^a-z0-9]+", "-", measured.machine.processor.lower()).strip("-") or "this-machine"
     alone_ms = {m.arriving: m.alone_ms for m in measured.matrices}
     document = {
         "title": f"{' and '.join(names)} on {measured.machine.processor}, as measured",
@@ -44,13 +46,13 @@ def scenario_text(measured: Measured, accuracy: Mapping[str, float]) -> str:
             for i, name in enumerate(names)
         },
         "nodes": {"edge": {"device": device, "serving": "shared", "assumed": True}},
-        "links": [{"from": "*", "to": "edge", "delay_ms": 1.0, "delay_sd_ms": 0.2, "assumed": True}],
+        "links": [{"from": "*", "to": "edge", "delay_ms": _DELAY_MS, "delay_sd_ms": 0.2, "assumed": True}],
         "deployments": [{"variant": variants[name], "nodes": ["edge"], "assumed": True} for name in names],
         "workload": _workload(measured.machine.cores, {variants[name]: alone_ms[name] for name in names}),
         "rules": {"dispatch": "request", "assumed": True},
     }
     head = _HEAD.format(processor=measured.machine.processor, cores=measured.machine.cores)
-    return head + yaml.dump(document, sort_keys=False, allow_unicode=True, width=110)
+    return head + yaml.dump(document, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
 
 
 def _device(measured: Measured, variants: Mapping[str, str], source: str) -> dict[str, Any]:
@@ -89,14 +91,14 @@ def _variant(
         "memory_mb": round(max(memory.model_mb, 0.1), 1),
         "run_mb": round(memory.run_mb, 1),
         "source": source,
-        "assumed": [] if name in accuracy else ["accuracy"],
+        **({} if name in accuracy else {"assumed": ["accuracy"]}),
         "latency": {device: {"base_ms": round(alone_ms, 3), "source": source}},
     }
 
 
 def _workload(cores: int, alone_ms: Mapping[str, float]) -> dict[str, Any]:
-    """As many requests of each model, in all a share of what the cores could do."""
-    mean_ms = sum(alone_ms.values()) / len(alone_ms)
+    """As many requests of each model."""
+    mean_ms = sum(alone_ms.values()) / len(alone_ms) + _DELAY_MS
     return {
         "rate_per_min": round(_LOAD * cores * 60_000 / mean_ms, 1),
         "duration_s": 60,
@@ -105,8 +107,11 @@ def _workload(cores: int, alone_ms: Mapping[str, float]) -> dict[str, Any]:
         "sources": {
             f"{name}-users": {
                 "model": f"{name}-task",
+                "tenant": "anyone",
+                "sla": "silver",
                 "share": round(1 / len(alone_ms), 3),
-                "deadline_ms": round(_DEADLINE * ms, 1),
+                "deadline_ms": round(_DEADLINE * ms + _WAY_MS, 1),
+                "min_accuracy": 0.0,
                 "assumed": True,
             }
             for name, ms in alone_ms.items()

@@ -77,11 +77,12 @@ class Crew:
         return tuple(map(len, self._there))
 
     def dismiss(self, mix: Mix) -> None:
-        """End what rests beyond these."""
-        for model, there in enumerate(self._there):
-            for process in there[max(mix[model], self._running[model]) :]:
+        """End all but these."""
+        self.run(tuple(map(min, self._running, mix)))
+        for there, count in zip(self._there, mix, strict=True):
+            for process in there[count:]:
                 process.kill()
-            del there[max(mix[model], self._running[model]) :]
+            del there[count:]
 
     def run(self, mix: Mix) -> None:
         """Have exactly these run, each past its first run. What must be started is started while all others rest."""
