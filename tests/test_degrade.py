@@ -26,12 +26,12 @@ import fairlead.profile.degrade as degrade
 from fairlead.cli.main import main
 from fairlead.detect.tree import Tree
 from fairlead.domain.errors import UserError
-from fairlead.profile.bench import Bench, Pace, Sample
-from fairlead.profile.degrade import Measured, measure, shells
-from fairlead.profile.limits import Limits
+from fairlead.profile.degrade.bench import Bench, Pace, Sample
+from fairlead.profile.degrade.outside import Outside
+from fairlead.profile.degrade.study import Measured, measure, shells
+from fairlead.profile.degrade.workloads import Crew, Memory, Mix, Workload
+from fairlead.profile.machine import Limits
 from fairlead.profile.onnx_file import analyse
-from fairlead.profile.outside import Outside
-from fairlead.profile.workloads import Crew, Memory, Mix, Workload
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.host import simulate
 
@@ -103,7 +103,7 @@ def test_words_that_come_together_are_all_heard(two: list[Workload]) -> None:
     """The worker must not lose what it has read ahead: it would never answer."""
     code = (
         "import sys; sys.path.insert(0, 'tests')\n"
-        "from pathlib import Path; from test_degrade import tiny; from fairlead.profile.workloads import Crew\n"
+        "from pathlib import Path; from test_degrade import tiny; from fairlead.profile.degrade.workloads import Crew\n"
         f"with Crew([tiny(Path({str(two[0].path.parent)!r}), 'slow', 512)]) as crew:\n"
         "    crew.run((1,))\n"
         "    for _ in range(20): crew.mark(); crew.mark(); crew.times_ms()\n"
@@ -503,7 +503,7 @@ def test_one_model_becomes_a_curve(
 
     monkeypatch.setattr(degrade, "Bench", lambda *_: One())
     found = measure(two[:1], 3)
-    from fairlead.profile.degrade_scenario import scenario_text
+    from fairlead.profile.degrade.scenario import scenario_text
 
     (tmp_path / "one.yaml").write_text(scenario_text(found, {"small": 0.9}))
     made = load(str(tmp_path / "one.yaml"))

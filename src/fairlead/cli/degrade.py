@@ -21,11 +21,11 @@ from fairlead.domain.errors import UserError, nearest
 from fairlead.experiments.result_file import plain, versions
 from fairlead.measure.degradation import Matrix, names
 from fairlead.measure.files import check_different, check_writable, write_whole
-from fairlead.profile.degrade import MOST, Measured, measure
-from fairlead.profile.degrade_scenario import scenario_text
+from fairlead.profile.degrade.scenario import scenario_text
+from fairlead.profile.degrade.study import MOST, Measured, measure
+from fairlead.profile.degrade.workloads import Workload
 from fairlead.profile.onnx_file import analyse
-from fairlead.profile.workloads import Workload
-from fairlead.profile.zoo import find_model, zoo
+from fairlead.profile.zoo.models import find_model, zoo
 
 
 def run_degrade(args: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from fairlead.profile.predict.devices import calibrations_folder, find_device
 from fairlead.profile.predict.left_out import Errors, family_of, leave_devices_out, leave_models_out
 from fairlead.profile.predict.measured import Measured, calibrated, flops_only, leave_measured_out, measure_model
 from fairlead.profile.predict.tables import read_table
-from fairlead.profile.zoo import find_model
+from fairlead.profile.zoo.models import find_model
 
 Rows = dict[str, Errors]
 

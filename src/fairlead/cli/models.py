@@ -9,7 +9,7 @@ from rich.markup import escape
 from fairlead.cli.console import console
 from fairlead.cli.task_catalog import columns_table
 from fairlead.domain.errors import UserError, nearest
-from fairlead.profile.zoo import ZooModel, find_model, zoo
+from fairlead.profile.zoo.models import ZooModel, find_model, zoo
 
 
 def run_models(args: argparse.Namespace) -> int:

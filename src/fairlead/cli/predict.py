@@ -18,7 +18,7 @@ from fairlead.profile.onnx_file import analyse
 from fairlead.profile.predict.devices import find_device, known_devices
 from fairlead.profile.predict.prediction import PRECISIONS, Prediction, predict
 from fairlead.profile.predict.training_time import Job, TrainingPrediction, predict_training
-from fairlead.profile.zoo import find_model
+from fairlead.profile.zoo.models import find_model
 
 _BATCH_TRAINED = 32
 

@@ -16,7 +16,7 @@ from fairlead.profile.memory import measure_memory
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.support import Family, Problem, families, family_of, share_of_macs, unsupported
 from fairlead.profile.training import OPTIMIZERS, Training, training
-from fairlead.profile.zoo import find_model
+from fairlead.profile.zoo.models import find_model
 
 
 @dataclass(frozen=True)

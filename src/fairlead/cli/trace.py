@@ -30,10 +30,10 @@ from fairlead.measure.files import check_folder, write_whole
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.plots.tasks.progress import progress
 from fairlead.measure.report.static import converter, write_trace_plots
-from fairlead.profile.allocations import Allocation, this_machine
-from fairlead.profile.family import family
-from fairlead.profile.trace import Question, Task, Tell, Traced, traced
-from fairlead.profile.trace_lines import FALL, Telling
+from fairlead.profile.trace.allocations import Allocation, this_machine
+from fairlead.profile.trace.family import family
+from fairlead.profile.trace.grid import Question, Task, Tell, Traced, traced
+from fairlead.profile.trace.lines import FALL, Telling
 
 _TASKS = Path(__file__).parents[1] / "learn" / "trace_tasks"
 _NAME = r"[A-Za-z][\w-]{0,59}"

@@ -7,8 +7,7 @@ elsewhere (`calibrate_from`). Called by the cli; `devices` reads the files.
 from __future__ import annotations
 
 import json
-import os
-import platform
+import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,6 +20,7 @@ import numpy as np
 from fairlead import __version__
 from fairlead.domain.errors import UserError, nearest
 from fairlead.profile.kernels import Kernel, measure_runs
+from fairlead.profile.machine import Limits
 from fairlead.profile.predict.left_out import shipped_factors
 from fairlead.profile.predict.new_device import Newcomers
 from fairlead.profile.predict.probes import PROBES
@@ -104,17 +104,22 @@ def calibrate_here(
             kernels += measured.kernels
             timed[probe] = min(measured.wall_ms)
     rates, deviations = fit_machine(kernels)
+    machine = Limits()
     plural = "s" if threads > 1 else ""
     return Calibration(
         name=name,
-        title=processor(),
+        title=f"{machine.processor()}, {machine.cores()} core{'s' * (machine.cores() > 1)}",
         runtime=f"ONNX Runtime {onnx_runtime().__version__}, {threads} thread{plural}",
         date=datetime.now(UTC).date().isoformat(),
         rates=rates,
         deviations=deviations,
         timed_ms=timed,
-        **{"memory_mb": _memory_mb()} | about,
+        **_memory(machine) | about,
     )
+
+
+def _memory(machine: Limits) -> dict[str, float]:
+    return {"memory_mb": round(machine.total_mb())} if math.isfinite(machine.total_mb()) else {}
 
 
 def fit_machine(kernels: Sequence[Kernel]) -> tuple[dict[str, float], dict[str, float]]:
@@ -147,21 +152,3 @@ def calibrate_from(name: str, timed_ms: Mapping[str, float], unit: str = "cpu", 
         timed_ms=dict(timed_ms),
         **about,
     )
-
-
-def processor() -> str:
-    """What this machine computes with, as it calls it itself."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.lower().startswith(("model name", "hardware")))
-    cores = os.cpu_count() or 1
-    return f"{next(named, '') or platform.processor() or platform.machine()}, {cores} core{'s' * (cores > 1)}"
-
-
-def _memory_mb() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20)
-    except (OSError, ValueError):
-        return None

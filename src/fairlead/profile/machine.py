@@ -1,13 +1,13 @@
-"""What a process may use of this machine: cores and memory, by its own limits and those of its control groups.
+"""This machine: its processor's name, and what a process may use of it, by its own limits and its control groups'.
 
-Versions 1 and 2 of the groups; the tightest of a group and those above it counts. `degrade` asks here before it runs
-things side by side. Reads only.
+Versions 1 and 2 of the groups; the tightest of a group and those above it counts. Whoever measures asks here. Reads only.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import platform
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Limits:
         """The name that the processor gives itself."""
         text = (self.tree.read("/proc/cpuinfo") or b"").decode("ascii", "replace")
         found = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(\S.*)$", text, re.MULTILINE)
-        return re.sub(r"\s+", " ", found[1]).strip() if found else "this machine"
+        return re.sub(r"\s+", " ", found[1]).strip() if found else platform.machine() or "this machine"
 
     def total_mb(self) -> float:
         """Memory that there is; infinite when it can't be told."""

@@ -1,6 +1,6 @@
 """Workloads side by side: processes that each run a model, of which any number can be made to run or rest.
 
-The parent's end of `degrade_worker`. Knows processes, their memory and their times; what is to be measured, `degrade`
+The parent's end of `worker`. Knows processes, their memory and their times; what is to be measured, `study`
 says. Use as a context: no process is left behind. A workload that dies is a UserError.
 """
 
@@ -150,7 +150,7 @@ class _Process:
     def __init__(self, workload: Workload, model: int, threads: int) -> None:
         self.model, self._name = model, workload.name
         self.memory: Mapping[str, float] = {}
-        command = [sys.executable, "-m", "fairlead.profile.degrade_worker"]
+        command = [sys.executable, "-m", "fairlead.profile.degrade.worker"]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         # a session of its own: Ctrl-C reaches us alone, and we end it
         self._process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload]

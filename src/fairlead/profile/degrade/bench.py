@@ -12,9 +12,9 @@ from statistics import fmean, stdev
 from typing import Final
 
 from fairlead.domain.errors import UserError
-from fairlead.profile.limits import Limits
-from fairlead.profile.outside import Outside
-from fairlead.profile.workloads import Crew, Memory, Mix, Workload
+from fairlead.profile.degrade.outside import Outside
+from fairlead.profile.degrade.workloads import Crew, Memory, Mix, Workload
+from fairlead.profile.machine import Limits
 
 LOOK_S: Final = 0.3  #: how long it takes to see whether others are on the machine
 _LEAST_RUNS: Final = 5  # of a model in a mix, however slow it is

@@ -132,8 +132,8 @@ def _sum(content: bytes) -> str:
 
 
 def _efficientnet_lite(content: bytes, size: int) -> bytes:
-    from fairlead.profile.efficientnet_lite import efficientnet_lite
-    from fairlead.profile.torch_file import read_tensors
+    from fairlead.profile.zoo.efficientnet_lite import efficientnet_lite
+    from fairlead.profile.zoo.torch_file import read_tensors
 
     return efficientnet_lite(read_tensors(content), size)
 

@@ -20,9 +20,9 @@ from typing import Any
 from fairlead import __version__
 from fairlead.domain.errors import UserError
 from fairlead.measure.files import check_folder, write_whole
-from fairlead.profile.allocations import Allocation, Machine
-from fairlead.profile.trace_lines import Point, Telling, curve, found_target
-from fairlead.profile.trace_run import Start, run_task
+from fairlead.profile.trace.allocations import Allocation, Machine
+from fairlead.profile.trace.lines import Point, Telling, curve, found_target
+from fairlead.profile.trace.run import Start, run_task
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from statistics import fmean, median
 from typing import Final
 
 from fairlead.measure.degradation import Matrix
-from fairlead.profile.bench import LOOK_S, Bench, Pace, Sample
-from fairlead.profile.limits import Limits
-from fairlead.profile.workloads import Crew, Memory, Mix, Workload
+from fairlead.profile.degrade.bench import LOOK_S, Bench, Pace, Sample
+from fairlead.profile.degrade.workloads import Crew, Memory, Mix, Workload
+from fairlead.profile.machine import Limits
 
 MOST: Final = 12  #: of each model
 _CALM: Final = 0.05  # of our cores' time that others may take

@@ -1,18 +1,17 @@
 """What a traced task can be given on this machine: CPUs and GPUs, and how a process is told of them.
 
-Called by `trace` and the command; starts nothing. CPUs come by affinity, GPUs by CUDA_VISIBLE_DEVICES.
+Called by `grid` and the command; starts nothing. CPUs come by affinity, GPUs by CUDA_VISIBLE_DEVICES.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from fairlead.detect.nvml import Nvml
 from fairlead.domain.errors import UserError
+from fairlead.profile.machine import Limits
 
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM", "RAYON")  # who asks for NAME_NUM_THREADS
 _TOPOLOGY = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
@@ -69,17 +68,7 @@ def this_machine(nvml: Nvml | None, environment: Mapping[str, str], with_gpus: b
     if not hasattr(os, "sched_getaffinity"):
         raise UserError("tracing needs CPU affinity, which this system does not have; Linux does")
     gpus, titles = _gpus(nvml, environment) if with_gpus else ([], [])
-    return Machine(cpu_model(), titles, _cores_first(os.sched_getaffinity(0)), gpus)
-
-
-def cpu_model(file: Path = Path("/proc/cpuinfo")) -> str:
-    """The name of the processor, as far as the system knows it."""
-    try:
-        lines = file.read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
-    return told.get("model name") or told.get("Model") or platform.machine()
+    return Machine(Limits().processor(), titles, _cores_first(os.sched_getaffinity(0)), gpus)
 
 
 def _gpus(nvml: Nvml | None, environment: Mapping[str, str]) -> tuple[list[str], list[str]]:

@@ -4,7 +4,7 @@
     {"epoch": 3, "loss": 0.41}      training: the validation loss after an epoch; epoch 0 is before the first
     {"done": 128, "of": 1024}       inference: samples done
 
-Pure: `trace_run` reads the lines and knows the clock.
+Pure: `run` reads the lines and knows the clock.
 """
 
 from __future__ import annotations

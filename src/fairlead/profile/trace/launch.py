@@ -1,4 +1,4 @@
-"""Becomes the program that is traced: a program of its own, which `trace_run` starts on the CPUs that are given.
+"""Becomes the program that is traced: a program of its own, which `run` starts on the CPUs that are given.
 
 It takes the parent's process id, the CPUs and the command, ties itself to these CPUs and to the parent's life, says
 that it has started, so that its own time does not count, and is replaced by the command. Standard library only.

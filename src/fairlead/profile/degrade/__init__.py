@@ -1,0 +1,1 @@
+"""Measuring how models slow each other down on this machine, with real processes."""

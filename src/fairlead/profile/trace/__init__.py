@@ -1,0 +1,1 @@
+"""Measuring tasks over CPUs and GPUs, and the families of task types that come of it."""

@@ -1,0 +1,1 @@
+"""Real models by name, from packages that carry them."""
