@@ -1,6 +1,6 @@
 """This machine: its processor's name, and what a process may use of it, by its own limits and its control groups'.
 
-Versions 1 and 2 of the groups; the tightest of a group and those above it counts. Whoever measures asks here. Reads only.
+Versions 1 and 2 of the groups; the tightest of a group and those above it counts. Whoever measures asks. Reads only.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fairlead.detect.nvml import Nvml
 from fairlead.domain.errors import UserError
