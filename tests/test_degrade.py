@@ -22,10 +22,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import fairlead.cli.degrade as command
-import fairlead.profile.degrade as degrade
 from fairlead.cli.main import main
 from fairlead.detect.tree import Tree
 from fairlead.domain.errors import UserError
+from fairlead.profile.degrade import study as degrade
 from fairlead.profile.degrade.bench import Bench, Pace, Sample
 from fairlead.profile.degrade.outside import Outside
 from fairlead.profile.degrade.study import Measured, measure, shells
@@ -398,7 +398,7 @@ def test_memory_is_what_the_machine_and_its_groups_leave(
 
 def test_a_host_that_tells_nothing_sets_no_limit(tmp_path: Path) -> None:
     limits = host(tmp_path, {})
-    assert (limits.total_mb(), limits.available_mb(), limits.processor()) == (math.inf, math.inf, "this machine")
+    assert (limits.total_mb(), limits.available_mb(), limits.processor()) == (math.inf, math.inf, os.uname().machine)
     assert limits.cores() == len(os.sched_getaffinity(0))
 
 
