@@ -1,4 +1,4 @@
-"""Fixtures of several files: a browser, and reports opened in it; a folder for architectures."""
+"""Fixtures of several files: a browser, and reports opened in it; folders for calibrations and for architectures."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ from fairlead.measure.report.page import write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+
+@pytest.fixture(autouse=True)
+def own_calibrations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests neither see nor leave the user's calibrations."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
 @pytest.fixture(scope="session")

@@ -64,6 +64,8 @@ NOT_RUN = {
     r"^fairlead (show|compare) here\.yaml": "what `fairlead degrade` wrote; test_degrade runs it",
     r"^fairlead detect --watch": "goes on until it is told to stop; test_detect runs it",
     r"^(\S*/)?fairlead trace convnet ": "takes minutes; test_trace runs small ones",
+    r"^fairlead calibrate( --train)?( .*#.*)?$| --device here": "times this machine; test_calibrate does it",
+    r"^fairlead evaluate$": "takes half a minute; test_calibrate has it",
     r"^fairlead explain .*--policy \./runs/": "a bundle of the reader's own; test_explain runs it",
 }
 

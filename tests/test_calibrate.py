@@ -24,11 +24,6 @@ from fairlead.profile.predict.work import time_ms
 from fairlead.profile.runtime import make_inputs, open_session
 
 
-@pytest.fixture(autouse=True)
-def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-
-
 class TestProbes:
     @pytest.mark.parametrize("name", PROBES)
     def test_each_is_a_model_that_runs(self, name: str, tmp_path: Path) -> None:
@@ -211,11 +206,10 @@ def _parts() -> tuple[str, ...]:
     return PARTS
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("models")
+@pytest.fixture
+def models(architectures: Path) -> list[Path]:
     names = ("mobilenet_v2", "resnet18", "shufflenet_v2_x0_5", "regnet_x_800mf", "googlenet")
-    return [Architecture(name).onnx(folder) for name in names]
+    return [Architecture(name).onnx(architectures) for name in names]
 
 
 @pytest.mark.slow

@@ -24,11 +24,6 @@ from fairlead.profile.predict.work import Work, by_kernel, by_model, summed, tim
 from fairlead.profile.support import families
 
 
-@pytest.fixture(autouse=True)
-def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-
-
 def small(path: Path, batch: int | str = 1, *more: object) -> Path:
     """A convolution with a normalisation and an activation, a shortcut, and a product."""
     draw = np.random.default_rng(0)
