@@ -15,7 +15,7 @@ from fairlead.profile.onnx_file import analyse
 from fairlead.profile.predict import left_out
 from fairlead.profile.predict.calibration import calibrate_from, read_calibration
 from fairlead.profile.predict.devices import calibrations_folder, find_device
-from fairlead.profile.predict.left_out import Errors, family_of, leave_devices_out, leave_models_out
+from fairlead.profile.predict.left_out import Errors, family_of, leave_devices_out, leave_models_out, new_on_new
 from fairlead.profile.predict.measured import calibrated, flops_only, leave_measured_out, measure_model
 from fairlead.profile.predict.probes import PROBES
 from fairlead.profile.predict.tables import read_table, works_in_table
@@ -72,7 +72,6 @@ class TestElsewhere:
             (["--name", "My Board"], "--name My Board: expected small letters"),
             (["--threads", "0"], "--threads 0: expected a whole number from 1 on"),
             (["--busy-w", "0"], "--busy-w 0: expected a number above 0"),
-            (["--idle-w", "9", "--busy-w", "5"], "--busy-w 5: less than --idle-w 9"),
             (["--output", "here.yaml"], "--output here.yaml: its name should end in .json"),
             (["--output", "/no/where.json"], "the folder /no does not exist"),
         ],
@@ -99,6 +98,12 @@ class TestFile:
             ('{"kind": "calibration"}', "not a whole calibration"),
             ('{"kind": "calibration", "factors": null, "name": "a", "title": "", "runtime": "", "date": "", '
              '"rates": {"a": -1}}', "rates should be numbers from 0 on"),
+            ('{"kind": "calibration", "factors": [1], "name": "a", "title": "", "runtime": "", "date": "", '
+             '"rates": {"a": 1}}', "not a whole calibration"),
+            ('{"kind": "calibration", "factors": null, "name": "a", "title": "", "runtime": "", "date": "", '
+             '"rates": {"a": 1}, "memory_mb": "abc"}', "rates should be numbers from 0 on"),
+            ('{"kind": "calibration", "factors": null, "name": "a", "title": "", "runtime": "", "date": "", '
+             '"rates": {"a": 1}, "training": {"runtime": "torch"}}', "not a whole calibration"),
         ],
     )  # fmt: skip
     def test_a_damaged_one_is_told(self, text: str, words: str, tmp_path: Path) -> None:
@@ -128,6 +133,12 @@ class TestLeftOut:
         for name, factors in left_out.measured_factors().items():
             assert left_out.shipped_factors(name) == pytest.approx(factors, rel=0.02), name
 
+    @pytest.mark.slow
+    def test_models_on_devices_where_nobody_timed_either(self) -> None:
+        figures = new_on_new(read_table("cpu")).figures()
+        assert figures["median_percent"] < 20
+        assert figures["covered_percent"] >= 85
+
     def test_a_model_is_left_out_with_its_quantised_form(self) -> None:
         table = read_table("cpu")
         found = leave_models_out(table)
@@ -144,7 +155,7 @@ class TestLeftOut:
         assert figures["spearman"] == pytest.approx(1)
 
     def test_a_family_is_known_by_its_letters(self) -> None:
-        assert [family_of(name) for name in ("resnet50", "mobilenet_v2", "yolo-fastestv2")] == [
+        assert [family_of(name) for name in ("resnet50", "mobilenetv2_yolov3", "yolov4-tiny")] == [
             "resnet", "mobilenet", "yolo",
         ]  # fmt: skip
 

@@ -257,7 +257,11 @@ def test_the_command_tells_all_that_it_is_asked_for(tmp_path: Path, capsys: pyte
         ("fixed", ["--measure", "--runs", "few"], "argument --runs: invalid int value: 'few'"),
         ("fixed", ["--runs", "3"], "--runs: says nothing without --measure"),
         ("fixed", ["--for", "edgtpu"], "edgtpu: no known accelerator (did you mean 'edgetpu'?)"),
-        ("fixed", ["--for", "memryx-mx3"], "memryx-mx3: what it can run is not known yet; known are cpu, edgetpu"),
+        (
+            "fixed",
+            ["--for", "memryx-mx3"],
+            "memryx-mx3: what it can run is not known yet; known are cpu, ncnn, edgetpu",
+        ),
         ("fixed", ["--train", "--optimizer", "adm"], "--optimizer adm: unknown (did you mean 'adam'?)"),
         ("fixed", ["--optimizer", "adam"], "--optimizer: says nothing without --train"),
         ("fixed", ["--train", "--samples", "0"], "--samples 0: expected a whole number from 1 on"),

@@ -62,7 +62,7 @@ def test_a_device_is_of_one_family_at_most() -> None:
         if mine:
             assert family_of(entry.name) is mine[0]
         else:
-            with pytest.raises(UserError, match="what it can run is not known yet; known are cpu, edgetpu"):
+            with pytest.raises(UserError, match="what it can run is not known yet; known are cpu, ncnn, edgetpu"):
                 family_of(entry.name)
     assert family_of("coral-usb").name == "edgetpu"
     assert family_of("jetson-orin-nano-8gb").name == family_of("nvidia-gpu").name == "tensorrt"

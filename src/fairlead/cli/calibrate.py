@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ def run_calibrate(args: argparse.Namespace) -> int:
             raise UserError("--train times this machine: it does not go with --from")
         made = calibrate_from(args.name, _timed(args.timed), args.unit, **about)
     else:
+        if args.train and find_spec("torch") is None:
+            raise UserError("--train needs torch: pip install 'fairlead[train]' (from a checkout: -e '.[train]')")
         made = _here(args, about)
     write_whole(output, made.as_json())
     print(f"{made.title}: {len(made.timed_ms)} models timed, {made.runtime}; kept in {output}")
@@ -56,13 +59,11 @@ def _about(args: argparse.Namespace) -> dict[str, Any]:
     """What the user knows of the device."""
     if args.threads < 1:
         raise UserError(f"--threads {args.threads}: expected a whole number from 1 on")
-    for option in ("idle_w", "busy_w", "memory_mb"):
+    for option in ("busy_w", "memory_mb"):
         value = getattr(args, option)
         if value is not None and not 0 < value < 1e9:
             raise UserError(f"--{option.replace('_', '-')} {value:g}: expected a number above 0")
-    if args.idle_w is not None and args.busy_w is not None and args.busy_w < args.idle_w:
-        raise UserError(f"--busy-w {args.busy_w:g}: less than --idle-w {args.idle_w:g}")
-    known = {"power_idle_w": args.idle_w, "power_busy_w": args.busy_w, "memory_mb": args.memory_mb}
+    known = {"power_busy_w": args.busy_w, "memory_mb": args.memory_mb}
     return {name: value for name, value in known.items() if value is not None}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,23 +13,26 @@ from rich.table import Table
 
 from fairlead.cli.console import console
 from fairlead.domain.errors import UserError
-from fairlead.measure.files import write_whole
-from fairlead.profile.predict import left_out
 from fairlead.profile.predict.devices import calibrations_folder, find_device
-from fairlead.profile.predict.left_out import Errors, family_of, leave_devices_out, leave_models_out
+from fairlead.profile.predict.left_out import Errors, family_of, leave_devices_out, leave_models_out, new_on_new
 from fairlead.profile.predict.measured import Measured, calibrated, flops_only, leave_measured_out, measure_model
+from fairlead.profile.predict.speeds import KernelSpeed
 from fairlead.profile.predict.tables import read_table
 from fairlead.profile.zoo.models import find_model
 
 Rows = dict[str, Errors]
+_WORDS = {
+    "model": "each model, from the others",
+    "family": "each family of models, from the others",
+    "device": "each device, from three probes on it; other devices know the model",
+    "both": "each device, from three probes on it; nobody knows the model",
+}
 
 
 def run_evaluate(args: argparse.Namespace) -> int:
     """Run the command."""
     tables = [what for what in args.what if what in ("cpu", "gpu")]
     models = [what for what in args.what if what not in tables]
-    if args.write:
-        return _write()
     if models and tables:
         raise UserError("either tables (cpu, gpu) or models, not both")
     rows = _of_models(args, models) if models else _of_tables(args, tables)
@@ -57,29 +59,20 @@ def run_evaluate(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write() -> int:
-    path = Path(left_out.__file__).parent / "data" / "errors.json"
-    factors = {name: [round(one, 3) for one in both] for name, both in left_out.measured_factors().items()}
-    write_whole(path, json.dumps(factors, indent=1) + "\n")
-    print(f"written to {path}")
-    return 0
-
-
 def _of_tables(args: argparse.Namespace, units: list[str]) -> Rows:
     ways: dict[str, Callable[[str], Errors]] = {
         "model": lambda unit: leave_models_out(read_table(unit)),
         "family": lambda unit: leave_models_out(read_table(unit), family_of),
         "device": lambda unit: leave_devices_out(read_table(unit)),
+        "both": lambda unit: new_on_new(read_table(unit)),
     }
-    words = {"model": "each model, from the others", "family": "each family of models, from the others",
-             "device": "each device, from three probes on it"}  # fmt: skip
     return {
-        f"ncnn's {unit.upper()}s: {words[way]}": ways[way](unit) for unit in units for way in args.leave_out or ways
+        f"ncnn's {unit.upper()}s: {_WORDS[way]}": ways[way](unit) for unit in units for way in args.leave_out or ways
     }
 
 
 def _of_models(args: argparse.Namespace, names: list[str]) -> Rows:
-    if args.leave_out and "device" in args.leave_out:
+    if args.leave_out and {"device", "both"} & set(args.leave_out):
         raise UserError("--leave-out device is for the tables: models are timed on one device, this machine")
     if len(names) < 3:
         raise UserError(f"{len(names)} models are too few to leave one out: give three or more")
@@ -93,6 +86,7 @@ def _of_models(args: argparse.Namespace, names: list[str]) -> Rows:
     for way in args.leave_out or ("model", "family"):
         rows[f"timed here: each {way}, from the others"] = leave_measured_out(measured, way)
     rows["the same by MACs alone, each family from the others"] = flops_only(measured)
-    if (calibrations_folder() / "here.json").is_file():
-        rows["by the calibration of this machine"] = calibrated(measured, find_device("here").speed)
+    here = find_device("here") if (calibrations_folder() / "here.json").is_file() else None
+    if here and isinstance(here.speed, KernelSpeed) and here.runtime.endswith("1 thread"):  # as models are timed here
+        rows["by the calibration of this machine"] = calibrated(measured, here.speed)
     return rows

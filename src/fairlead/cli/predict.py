@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,12 +16,12 @@ from fairlead.cli.profile import given_sizes
 from fairlead.domain.errors import UserError, nearest
 from fairlead.profile.analysis import Analysis
 from fairlead.profile.onnx_file import analyse
-from fairlead.profile.predict.devices import find_device, known_devices
+from fairlead.profile.predict.devices import Device, all_devices, find_device
 from fairlead.profile.predict.prediction import PRECISIONS, Prediction, predict
 from fairlead.profile.predict.training_time import Job, TrainingPrediction, predict_training
 from fairlead.profile.zoo.models import find_model
 
-_BATCH_TRAINED = 32
+_MANY = 8  # devices whose assumptions are more than a reader wants
 
 
 def run_predict(args: argparse.Namespace) -> int:
@@ -31,7 +32,7 @@ def run_predict(args: argparse.Namespace) -> int:
     batch = 1 if job or args.batch is None else args.batch  # what training does with a batch is scaled
     if batch < 1:
         raise UserError(f"--batch {batch}: expected a whole number from 1 on")
-    devices = [find_device(name) for name in (known_devices() if args.all else dict.fromkeys(args.device))]
+    devices = _every() if args.all else [find_device(name) for name in dict.fromkeys(args.device)]
     path, sizes = find_model(args.model)
     analysis = analyse(path, sizes | given_sizes(args.size), batch)
     if args.batch and not job:
@@ -50,6 +51,17 @@ def run_predict(args: argparse.Namespace) -> int:
     return 0
 
 
+def _every() -> list[Device]:
+    """All devices; calibrations that can't be read are told and left out."""
+    found = []
+    for one in all_devices():
+        if isinstance(one, UserError):
+            print(f"fairlead: left out: {one}", file=sys.stderr)
+        else:
+            found.append(one)
+    return found
+
+
 def _check_batch(analysis: Analysis, batch: int) -> None:
     first = next((one for one in analysis.inputs if one.shape), None)
     if first and first.shape[0] != batch:
@@ -59,12 +71,16 @@ def _check_batch(analysis: Analysis, batch: int) -> None:
 
 def _job(args: argparse.Namespace) -> Job | None:
     if not args.train:
-        if args.samples is not None:
-            raise UserError("--samples goes with --train")
+        for option in ("samples", "epochs"):
+            if getattr(args, option) is not None:
+                raise UserError(f"--{option} goes with --train")
         return None
+    if args.precision is not None or args.feasible:
+        raise UserError("--precision and --feasible are for runs: they don't go with --train")
     if args.samples is None:
         raise UserError("--train needs --samples N: how many samples an epoch has")
-    job = Job(_BATCH_TRAINED if args.batch is None else args.batch, args.samples, args.epochs)
+    batch, epochs = (given if given is not None else usual for given, usual in ((args.batch, 32), (args.epochs, 1)))
+    job = Job(batch, args.samples, epochs)
     for name in ("batch", "samples", "epochs"):
         if getattr(job, name) < 1:
             raise UserError(f"--{name} {getattr(job, name)}: expected a whole number from 1 on")
@@ -97,8 +113,9 @@ def _show(name: str, batch: int, found: Sequence[Prediction]) -> None:
         table.add_row(*map(escape, row), style=None if one.feasible else "dim")
     out.print(table)
     assumed = {f"{one.device.name}: {', '.join(one.device.assumed)}" for one in found if one.device.assumed}
-    if assumed and len(found) <= 8:
-        out.print(f"assumed: {escape('; '.join(sorted(assumed)))}")
+    if assumed:
+        many = f"figures of {len(assumed)} devices; --json names them"
+        out.print(f"assumed: {many if len(assumed) > _MANY else escape('; '.join(sorted(assumed)))}")
 
 
 def number(value: float) -> str:

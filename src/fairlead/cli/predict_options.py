@@ -55,7 +55,7 @@ def add_predict(commands: Any) -> None:
     )
     predict.add_argument("--train", action="store_true", help="a training job instead of one run")
     predict.add_argument("--samples", type=int, metavar="N", help="with --train: how many there are")
-    predict.add_argument("--epochs", type=int, default=1, metavar="E", help="with --train (default 1)")
+    predict.add_argument("--epochs", type=int, metavar="E", help="with --train (default 1)")
     predict.add_argument("--json", action="store_true", help="all of it, for programs")
 
 
@@ -77,7 +77,6 @@ def add_calibrate(commands: Any) -> None:
         "--from", dest="timed", action="append", default=[], metavar="MODEL=MS", help="a time with ncnn, elsewhere"
     )
     calibrate.add_argument("--unit", choices=("cpu", "gpu"), default="cpu", help="with --from: what ran them")
-    calibrate.add_argument("--idle-w", type=float, metavar="W", help="power of the machine when idle")
     calibrate.add_argument("--busy-w", type=float, metavar="W", help="power when busy, for energies")
     calibrate.add_argument("--memory-mb", type=float, metavar="N", help="its memory (default: what is found here)")
     calibrate.add_argument("--output", metavar="FILE.json", help="write it there (default: where predict looks)")
@@ -95,7 +94,6 @@ def add_evaluate(commands: Any) -> None:
     )
     evaluate.add_argument("what", nargs="*", default=["cpu", "gpu"], metavar="cpu|gpu|MODEL.onnx")
     evaluate.add_argument(
-        "--leave-out", action="append", choices=("model", "family", "device"), help="only this (default: all)"
+        "--leave-out", action="append", choices=("model", "family", "device", "both"), help="only this (default: all)"
     )
     evaluate.add_argument("--json", action="store_true", help="all figures, for programs")
-    evaluate.add_argument("--write", action="store_true", help="make the package's data/errors.json anew")

@@ -6,7 +6,7 @@ addition, of convolutions, matrix products and recurrent layers alone, as publis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -146,8 +146,8 @@ class Analysis:
     @property
     def precisions(self) -> tuple[str, ...]:
         """Types of the numbers that its products are made of."""
-        heavy = (layer for layer in self.layers if layer.macs)
-        return tuple(sorted({tensor.type for layer in heavy for tensor in (*layer.inputs, *layer.weights)[:2]}))
+        made_by = {tensor.name: layer.operator for layer in self.layers for tensor in layer.outputs}
+        return tuple(sorted({_computes_in(layer, made_by) for layer in self.layers if layer.macs}))
 
     def by_kind(self) -> list[ByKind]:
         """Sums over the layers of each kind, in the order of KINDS."""
@@ -171,6 +171,14 @@ def _taken_over(
             if until[name] == n and sizes[name] == tensor.bytes and name not in given:
                 return name
     return tensor.name
+
+
+def _computes_in(layer: Layer, made_by: Mapping[str, str]) -> str:
+    """A product's type: eight bits where its weight has them and what it is given was quantised too."""
+    given = layer.inputs[0] if layer.inputs else max(layer.weights, key=lambda one: one.elements)
+    weight = max(layer.weights, key=lambda one: one.elements, default=given)
+    quantised = given.type in ("int8", "uint8") or made_by.get(given.name) == "DequantizeLinear"
+    return weight.type if quantised and weight.type in ("int8", "uint8") else given.type
 
 
 def _sum(kind: str, layers: Sequence[Layer]) -> ByKind:

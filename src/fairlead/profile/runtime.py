@@ -86,6 +86,8 @@ def make_inputs(tensors: Iterable[Tensor], seed: int = 0) -> dict[str, Any]:
 def _values(draw: np.random.Generator, tensor: Tensor) -> Any:
     if tensor.type == "string":
         return np.full(tensor.shape, "", dtype=object)
-    if tensor.type.startswith(_INTEGERS):
+    if tensor.type.startswith(_INTEGERS) and tensor.item_bytes >= 1:
         return draw.integers(0, 2, tensor.shape).astype(tensor.type)
+    if not tensor.type.startswith("float"):
+        raise UserError(f"input {tensor.name!r} is of type {tensor.type}, which can't be made here")
     return draw.standard_normal(tensor.shape, dtype=np.float32).astype(tensor.type)

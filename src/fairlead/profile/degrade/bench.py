@@ -1,6 +1,6 @@
 """One mix of workloads on this machine: runs it, if memory allows, until its times are known; tells who disturbed.
 
-Between `degrade`, which says what mixes, and `workloads`, which has the processes.
+Between `study`, which says what mixes, and `workloads`, which has the processes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether somebody else used our cores while we measured: what the kernel counts as busy, less what we ran ourselves.
 
-Time that a hypervisor took from us counts as somebody else's. Called by `degrade`. Where the kernel tells nothing,
+Time that a hypervisor took from us counts as somebody else's. Called by `bench`. Where the kernel tells nothing,
 nobody else is seen.
 """
 

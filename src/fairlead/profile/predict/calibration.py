@@ -47,7 +47,6 @@ class Calibration:
     timed_ms: Mapping[str, float] = field(default_factory=dict)  # probes and their times
     training: Mapping[str, Any] | None = None  # runtime, rates and deviation of training steps, where some were timed
     memory_mb: float | None = None
-    power_idle_w: float | None = None
     power_busy_w: float | None = None
     fairlead: str = __version__
 
@@ -56,11 +55,16 @@ class Calibration:
         """Whether kernels were timed one by one."""
         return self.factors is None
 
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """That it was timed in."""
+        return ("float32",) if self.kernels else ("float16",) if "Vulkan" in self.runtime else ("float32", "int8")
+
     def speed(self) -> Speed:
         """What predictions ask."""
         if self.factors is None:
             return KernelSpeed(self.rates, self.deviations)
-        return ModelSpeed(self.rates, self.factors)
+        return ModelSpeed(self.rates, self.factors, "int8" in self.precisions)
 
     def as_json(self) -> str:
         """The file."""
@@ -80,12 +84,24 @@ def read_calibration(path: Path) -> Calibration:
     try:
         factors = document.pop("factors")
         made = Calibration(**document, factors=tuple(factors) if factors else None)
-        numbers = [*made.rates.values(), *made.deviations.values(), *(made.factors or ())]
-        if not made.rates or not all(isinstance(one, int | float) and 0 <= one < 1e9 for one in numbers):
-            raise ValueError("rates should be numbers from 0 on")
+        _check(made)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: not a whole calibration: {error}") from None
     return made
+
+
+def _check(made: Calibration) -> None:
+    """Raise ValueError, or what comes of a wrong type, where predictions could not use it."""
+    training = made.training or {"runtime": "", "rates": {"": 0.0}, "deviation": 0.0}
+    known = [one for one in (made.memory_mb, made.power_busy_w) if one is not None]
+    rates = [*made.rates.values(), *made.deviations.values(), *training["rates"].values(), training["deviation"]]
+    if not made.rates or not all(isinstance(one, int | float) and 0 <= one < 1e9 for one in (*rates, *known)):
+        raise ValueError("rates should be numbers from 0 on")
+    low, high = made.factors or (1.0, 1.0)
+    if not 0 < low <= high:
+        raise ValueError("factors should be two numbers, the lower first")
+    if not all(isinstance(one, str) for one in (made.name, made.title, made.runtime, made.date, training["runtime"])):
+        raise ValueError("names should be words")
 
 
 def calibrate_here(

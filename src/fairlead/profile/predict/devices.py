@@ -7,7 +7,7 @@ boards of which a few models were timed elsewhere; and files that `fairlead cali
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -22,7 +22,7 @@ from fairlead.profile.predict.calibration import Calibration, read_calibration
 from fairlead.profile.predict.left_out import shipped_factors
 from fairlead.profile.predict.new_device import Newcomers
 from fairlead.profile.predict.rates import Population, fit_near, fit_population
-from fairlead.profile.predict.speeds import ModelSpeed, Speed, fit_edge_tpu
+from fairlead.profile.predict.speeds import ModelSpeed, Speed, edge_tpu_counts, fit_edge_tpu
 from fairlead.profile.predict.tables import Table, read_table, works_in_table
 
 FEW = 0.05  # of the models of a table: an entry that has less is no benchmark
@@ -35,11 +35,10 @@ class Device:
     name: str
     title: str
     runtime: str  # what ran the models that it was timed with
-    precision: str | None  # of the times; None: that of the model
+    precisions: tuple[str, ...]  # that it was timed in; where there are several, the model's own is meant
     speed: Speed
     support: str  # the family of accelerators whose operators it has (support.yaml)
     memory_mb: float | None = None
-    power_idle_w: float | None = None
     power_busy_w: float | None = None
     source: str = ""
     assumed: tuple[str, ...] = ()  # fields that no source gives
@@ -69,6 +68,15 @@ def find_device(name: str) -> Device:
     raise UserError(f"unknown device {name!r}{nearest(name, known_devices())}; --all shows them")
 
 
+def all_devices() -> Iterator[Device | UserError]:
+    """Every device that is known; in the place of a calibration that can't be read, why."""
+    for name in known_devices():
+        try:
+            yield find_device(name)
+        except UserError as error:
+            yield error
+
+
 def known_devices() -> list[str]:
     """All names, those of calibrations first."""
     own = sorted(path.stem for path in calibrations_folder().glob("*.json"))
@@ -77,8 +85,8 @@ def known_devices() -> list[str]:
 
 def _calibrated(made: Calibration) -> Device:
     return Device(
-        name=made.name, title=made.title, runtime=made.runtime, precision="float32" if made.kernels else None,
-        speed=made.speed(), support="cpu", memory_mb=made.memory_mb, power_idle_w=made.power_idle_w,
+        name=made.name, title=made.title, runtime=made.runtime, precisions=made.precisions,
+        speed=made.speed(), support="cpu" if made.kernels else "ncnn", memory_mb=made.memory_mb,
         power_busy_w=made.power_busy_w, source=f"fairlead calibrate, {made.date}", training=made.training,
     )  # fmt: skip
 
@@ -152,32 +160,34 @@ def _benchmarked(name: str, unit: str, n: int) -> Device:
     entry = _entries().get(name, {})
     how = f"ncnn, {run.threads} thread{'s' * (run.threads > 1)}" if unit == "cpu" else "ncnn, Vulkan"
     return Device(
-        name=name, title=run.title, runtime=how, precision=None if unit == "cpu" else "float16",
-        speed=ModelSpeed(rates, shipped_factors(unit)), support="cpu", **_about(entry),
+        name=name, title=run.title, runtime=how, precisions=("float32", "int8") if unit == "cpu" else ("float16",),
+        speed=ModelSpeed(rates, shipped_factors(unit), unit == "cpu"), support="ncnn", **_about(entry),
     )  # fmt: skip
 
 
 def _about(entry: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("memory_mb", "power_idle_w", "power_busy_w", "source")
+    names = ("memory_mb", "power_busy_w", "source")
     return {name: entry[name] for name in names if name in entry} | {"assumed": tuple(entry.get("assumed", ()))}
 
 
 def _board(name: str, entry: Mapping[str, Any]) -> Device:
     return Device(
-        name=name, title=entry["title"], runtime=entry["runtime"], precision=entry["precision"],
-        speed=_edge_tpu(entry) if "edge_tpu" in entry else _of_points(entry), support=entry["support"], **_about(entry),
+        name=name, title=entry["title"], runtime=entry["runtime"], precisions=(entry["precision"],),
+        speed=_edge_tpu(entry) if "edge_tpu" in entry else _of_points(entry), support=entry["support"],
+        **_about({**entry, "assumed": [*entry.get("assumed", ()), "interval"]}),
     )  # fmt: skip
 
 
 def _of_points(entry: Mapping[str, Any]) -> Speed:
     """As GPUs in general, whatever the precision, with these times: few models were timed."""
-    return ModelSpeed(newcomers("gpu").rates(entry["times_ms"]), shipped_factors("few"))
+    return ModelSpeed(newcomers("gpu").rates(entry["times_ms"]), shipped_factors("few"), eight_bit=False)
 
 
 def _edge_tpu(entry: Mapping[str, Any]) -> Speed:
     """Behind its own interface, with the call and the MACs of the device that was timed."""
     about, timed = entry["edge_tpu"], _entries()[entry["like"]] if "like" in entry else entry
-    counts = [_counts(*item) for item in timed["times_ms"].items()]
+    cache_mb = timed["edge_tpu"]["cache_mb"]
+    counts = [_counts(model, one, cache_mb) for model, one in timed["times_ms"].items()]
     times_ms = [_ms(one) for one in timed["times_ms"].values()]
     made = fit_edge_tpu(counts, times_ms, **timed["edge_tpu"], factors=shipped_factors("few"))
     return replace(made, **about)
@@ -187,9 +197,8 @@ def _ms(one: Any) -> float:
     return float(one["ms"] if isinstance(one, dict) else one)
 
 
-def _counts(model: str, one: Any) -> tuple[float, float]:
-    """GMACs and millions of weights."""
+def _counts(model: str, one: Any, cache_mb: float) -> tuple[float, float]:
+    """GMACs and megabytes over the interface."""
     if isinstance(one, dict):
-        return one["macs"] / 1e9, one["weights"] / 1e6
-    works: Sequence[Any] = works_in_table()[model][0]
-    return sum(work.macs for work in works) / 1e9, sum(work.weights for work in works) / 1e6
+        return one["macs"] / 1e9, max(0.0, one["weights"] / 1e6 - cache_mb) + one["ends"] / 1e6
+    return edge_tpu_counts(works_in_table()[model][0], cache_mb)

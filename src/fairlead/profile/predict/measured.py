@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fairlead.domain.errors import UserError
 from fairlead.profile.kernels import Kernel, measure_runs
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.predict.calibration import fit_machine
@@ -46,15 +47,13 @@ def leave_measured_out(measured: Sequence[Measured], way: str = "family") -> Err
     """Each model, or family, from the kernels of all others."""
     groups = [one.name if way == "model" else one.family for one in measured]
     if len(set(groups)) < 2:
-        groups = [one.name for one in measured]
-    found: dict[str, Estimate] = {}
+        raise UserError(f"all of these models are of one {way}, {groups[0]!r}: none is left to fit to")
+    speeds = {}
     for group in sorted(set(groups)):
         others = [kernel for one, its in zip(measured, groups, strict=True) if its != group for kernel in one.kernels]
-        speed = KernelSpeed(*fit_machine(others))
-        found |= {
-            one.name: speed.estimate(one.works) for one, its in zip(measured, groups, strict=True) if its == group
-        }
-    return _errors(measured, groups, [found[one.name] for one in measured])
+        speeds[group] = KernelSpeed(*fit_machine(others))
+    told = [speeds[group].estimate(one.works) for one, group in zip(measured, groups, strict=True)]
+    return _errors(measured, groups, told)
 
 
 def calibrated(measured: Sequence[Measured], speed: Speed) -> Errors:

@@ -15,6 +15,7 @@ from fairlead.profile.predict.rates import fit_near, fit_population
 from fairlead.profile.predict.tables import Table, amounts_of
 
 PROBES = 3  #: models that are timed on a new device
+_TIMED = 0.1  # deviation of rates from a time that was taken: what is told less surely counts less
 
 
 class Newcomers:
@@ -33,7 +34,8 @@ class Newcomers:
         """Of a device with these times; models that the table lacks count as well."""
         models = self._table.models
         row = np.array([timed_ms.get(model, np.nan) for model in models])
-        times, _ = self._together.complete(row)
+        times, deviations = self._together.complete(row)
         more = [model for model in timed_ms if model not in models]
         amounts = [*self._table.amounts, *(amounts_of(model) for model in more)]
-        return fit_near(self._common, amounts, np.concatenate([times, [timed_ms[model] for model in more]]))
+        sure = _TIMED**2 / (_TIMED**2 + np.concatenate([deviations, np.zeros(len(more))]) ** 2)
+        return fit_near(self._common, amounts, np.concatenate([times, [timed_ms[model] for model in more]]), sure)

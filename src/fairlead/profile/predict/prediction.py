@@ -15,6 +15,8 @@ from fairlead.profile.support import family_of, share_of_macs, unsupported
 
 _BYTES = {"float32": 4.0, "float16": 2.0, "int8": 1.0}
 PRECISIONS = tuple(_BYTES)
+_MB = 2**20  # as memories are sold
+_MOST_OF_IT = 0.5  # of its MACs must run on a device, or it does not run there
 
 
 @dataclass(frozen=True)
@@ -36,22 +38,42 @@ class Prediction:
 
 
 def predict(analysis: Analysis, device: Device, precision: str | None = None) -> Prediction:
-    """`precision`: as if the model were of it; else that of the device's times, or its own."""
-    own = "int8" if any("int8" in kind for kind in analysis.precisions) else "float32"
-    meant = precision or device.precision or own
+    """`precision`: as if the model were of it; else its own where the device was timed in that, or the device's."""
+    own = _own(analysis)
+    meant = precision or (own if own in device.precisions else device.precisions[0])
     against, notes = _reasons(analysis, device, meant)
-    memory_mb = _memory_mb(analysis, device, meant, own)
+    memory_mb = _memory_mb(analysis, device, meant)
     if device.memory_mb is not None and memory_mb > device.memory_mb:
         against.append(f"needs {memory_mb:,.0f} MB of memory, it has {device.memory_mb:,.0f}")
-    if device.precision and precision and precision != device.precision:
-        against.append(f"was timed in {device.precision} only")
-        return Prediction(device, meant, None, None, memory_mb, tuple(against), tuple(notes))
-    works = works_of(analysis, eight_bit=meant == "int8")
-    if isinstance(device.speed, KernelSpeed) and (unknown := device.speed.unknown(works)):
-        notes.append(f"nothing was timed of kind {', '.join(unknown)}: its time is not in it")
-    estimate = device.speed.estimate(works)
-    energy_mj = device.power_busy_w * estimate.ms if device.power_busy_w is not None else None
+    if meant == "int8" and own != "int8":
+        notes.append("must be quantised to int8 first")
+    elif own == "int8" and meant != own:
+        notes.append(f"was timed in {meant}, which its int8 is taken for")
+    if analysis.inputs and analysis.inputs[0].shape[:1] > (1,) and not isinstance(device.speed, KernelSpeed):
+        notes.append("was timed at batch 1")
+    estimate = None
+    if meant in device.precisions:
+        estimate = _estimate(analysis, device, meant, notes)
+    else:
+        notes.append(f"was not timed in {meant}, but in {' and '.join(device.precisions)}")
+    energy_mj = device.power_busy_w * estimate.ms if estimate and device.power_busy_w is not None else None
     return Prediction(device, meant, estimate, energy_mj, memory_mb, tuple(against), tuple(notes))
+
+
+def _own(analysis: Analysis) -> str:
+    """The precision of the model as it is."""
+    kinds = analysis.precisions
+    return "int8" if any("int8" in kind for kind in kinds) else "float16" if "float16" in kinds else "float32"
+
+
+def _estimate(analysis: Analysis, device: Device, precision: str, notes: list[str]) -> Estimate | None:
+    works = works_of(analysis, eight_bit=precision == "int8")
+    unknown = device.speed.unknown(works) if isinstance(device.speed, KernelSpeed) else []
+    if unknown:
+        notes.append(f"nothing was timed of kind {', '.join(unknown)}")
+        if any(work.macs for work in works if work.kind in unknown):
+            return None
+    return device.speed.estimate(works)
 
 
 def _reasons(analysis: Analysis, device: Device, precision: str) -> tuple[list[str], list[str]]:
@@ -63,16 +85,19 @@ def _reasons(analysis: Analysis, device: Device, precision: str) -> tuple[list[s
     for problem in problems:
         if problem.layer:
             by_reason.setdefault(problem.why, {})[problem.operator] = None
-    stopped = [f"{', '.join(operators)}: {why}" for why, operators in by_reason.items()]
-    if family.rest == "refused" or not stopped:
-        return against + stopped, []
+    stopped = "; ".join(f"{', '.join(operators)}: {why}" for why, operators in by_reason.items())
+    if not stopped:
+        return against, []
     share = share_of_macs(analysis, family, problems)
-    return against, [f"{share:.0%} of the MACs run on it ({'; '.join(stopped)}); the time is as if all did"]
+    if family.rest == "refused" or share < _MOST_OF_IT:
+        return [*against, f"{share:.0%} of its MACs can run ({stopped})"], []
+    return against, [f"{share:.0%} of its MACs run on it ({stopped}); the time is as if all did"]
 
 
-def _memory_mb(analysis: Analysis, device: Device, precision: str, own: str) -> float:
+def _memory_mb(analysis: Analysis, device: Device, precision: str) -> float:
     """With ONNX Runtime on the CPU what its process takes; elsewhere weights and tensors, at their precision."""
     if isinstance(device.speed, KernelSpeed):
-        return analysis.memory_bytes / 1e6
-    smaller = _BYTES[precision] / _BYTES[own]
-    return smaller * (analysis.weight_bytes + analysis.peak_activation_bytes) / 1e6
+        return analysis.memory_bytes / _MB
+    item = next((layer.outputs[0].item_bytes for layer in analysis.layers if layer.macs and layer.outputs), 4.0)
+    weights = sum(weight.elements for weight in analysis.weights.values()) * _BYTES[precision]
+    return (weights + analysis.peak_activation_bytes * _BYTES[precision] / item) / _MB

@@ -18,6 +18,7 @@ from fairlead.profile.predict.work import Amounts
 
 Array = Any
 _NEARNESS = 0.02  # weight of a rate's distance to the population's, beside the squared relative error of one model
+_LEAST = 1e-3  # share of an average model's time that each amount takes at least
 _ROUNDS = 30
 
 
@@ -39,7 +40,7 @@ def _matrix(amounts: Sequence[Amounts]) -> tuple[list[str], Array]:
 
 @dataclass(frozen=True)
 class Population:
-    """What devices have in common: rates of a device of middling speed, of those amounts that matter to it."""
+    """What devices have in common: rates of a device of middling speed."""
 
     names: tuple[str, ...]
     rates: Array  # (names,) ms per unit
@@ -63,24 +64,27 @@ def fit_population(amounts: Sequence[Amounts], times_ms: Array) -> Population:
         rates, _ = nnls(x * length[:, None], aim)
         relative = (x @ rates) * inverse
         slowness = relative.sum(axis=1) / (relative**2).sum(axis=1)
-    used = rates > 0
-    return Population(tuple(name for name, use in zip(names, used, strict=True) if use), rates[used])
+    least = _LEAST * (x @ rates).mean() / x.mean(axis=0)  # nothing is free, on no device
+    return Population(tuple(names), np.maximum(rates, least))
 
 
 def fit_near(
-    population: Population, amounts: Sequence[Amounts], times_ms: Array, nearness: float = _NEARNESS
-) -> Amounts:
-    """Rates of one device: its relative errors and its distance to the population, at its own speed, are both small."""
+    population: Population, amounts: Sequence[Amounts], times_ms: Array, weights: Array | None = None
+) -> dict[str, float]:
+    """Rates of one device: its relative errors and its distance to the population, at its own speed, are both small.
+
+    `weights` are of the squared errors; without them all times count alike.
+    """
     times = np.asarray(times_ms, float)
-    parts = population.parts(amounts) / times[:, None]
+    sure = np.ones(len(times)) if weights is None else np.sqrt(weights)
+    parts = population.parts(amounts) / times[:, None] * sure[:, None]
     whole = parts.sum(axis=1)
-    speed = float(whole.sum() / (whole**2).sum())
+    speed = float((sure * whole).sum() / (whole**2).sum())
     count = parts.shape[1]
+    aim = np.concatenate([sure, np.full(count, np.sqrt(_NEARNESS))])
     factors = np.full(count, speed)
     for _ in range(3):  # the speed to be near to is that of the fit
-        ties = np.sqrt(nearness) * np.eye(count) / speed
-        factors, _ = nnls(
-            np.vstack([parts, ties]), np.concatenate([np.ones(len(times)), np.full(count, nearness**0.5)])
-        )
+        ties = np.sqrt(_NEARNESS) * np.eye(count) / speed
+        factors, _ = nnls(np.vstack([parts, ties]), aim)
         speed = max(float(factors.mean()), 1e-9)
     return dict(zip(population.names, map(float, population.rates * factors), strict=True))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -68,10 +68,12 @@ class ModelSpeed:
 
     rates: Mapping[str, float]
     factors: tuple[float, float]  # of the estimate: between these are nine of ten
+    eight_bit: bool = True  # whether eight bits have rates of their own; else those of the others are meant
 
     def estimate(self, works: Sequence[Work]) -> Estimate:
         """The time of one run."""
-        whole = max(time_ms(summed(works, by_model), self.rates), 1e-6)
+        counted = works if self.eight_bit else [replace(work, eight_bit=False) for work in works]
+        whole = max(time_ms(summed(counted, by_model), self.rates), 1e-6)
         return Estimate(whole, whole * self.factors[0], whole * self.factors[1])
 
 
@@ -90,11 +92,17 @@ class EdgeTpuSpeed:
 
     def estimate(self, works: Sequence[Work]) -> Estimate:
         """The time of one run; a weight is a byte, and so is a number of the picture."""
-        macs, weights = sum(work.macs for work in works) / 1e9, sum(work.weights for work in works) / 1e6
-        ends = (works[0].inputs + works[-1].outputs) / 1e6 if works else 0.0
-        over = max(0.0, weights - self.cache_mb) + ends
-        whole = self.call_ms + self.ms_per_gmac * macs + 1e3 * over / self.host_mb_s
+        gmacs, over_mb = edge_tpu_counts(works, self.cache_mb)
+        whole = self.call_ms + self.ms_per_gmac * gmacs + 1e3 * over_mb / self.host_mb_s
         return Estimate(whole, whole * self.factors[0], whole * self.factors[1])
+
+
+def edge_tpu_counts(works: Sequence[Work], cache_mb: float) -> tuple[float, float]:
+    """GMACs, and megabytes over the host's interface: weights beyond the cache, what the first layer reads and the last
+    one writes."""
+    ends = works[0].inputs + works[-1].outputs if works else 0
+    over = max(0.0, sum(work.weights for work in works) / 1e6 - cache_mb)
+    return sum(work.macs for work in works) / 1e9, over + ends / 1e6
 
 
 def fit_edge_tpu(
@@ -104,12 +112,12 @@ def fit_edge_tpu(
     host_mb_s: float,
     factors: tuple[float, float],
 ) -> EdgeTpuSpeed:
-    """From (GMACs, millions of weights) and times, behind an interface of known speed; relative errors.
+    """From (GMACs, megabytes over the interface) and times, behind an interface of known speed; relative errors.
 
     Large models have many weights and many MACs: their times alone would not tell one from the other.
     """
     times = np.asarray(times_ms, float)
-    over = np.array([1e3 * max(0.0, weights - cache_mb) / host_mb_s for _, weights in counts])
+    over = np.array([1e3 * megabytes / host_mb_s for _, megabytes in counts])
     rows = np.array([(1.0, macs) for macs, _ in counts])
     (call, per_gmac), _ = nnls(rows / times[:, None], 1.0 - over / times)
     return EdgeTpuSpeed(float(call), float(per_gmac), cache_mb, host_mb_s, factors)

@@ -107,7 +107,7 @@ def deviation(amounts: Sequence[Amounts], parts_ms: Sequence[Mapping[str, float]
 
 def predict_training(analysis: Analysis, device: Device, job: Job) -> TrainingPrediction:
     """The job on the device."""
-    memory_mb = training(analysis, "momentum", job.batch, job.samples, job.epochs).memory_bytes / 1e6
+    memory_mb = training(analysis, "momentum", job.batch, job.samples, job.epochs).memory_bytes / 2**20
     against = []
     if device.training is None:
         against.append("no training steps were timed there: `fairlead calibrate --train` on it")

@@ -49,7 +49,7 @@ def work_of(layer: Layer, eight_bit: bool | None = None) -> Work:
     outputs = layer.outputs[0].shape if layer.outputs else ()
     weight = max(layer.weights, key=lambda one: one.elements).shape if layer.weights else ()
     of_inputs = layer.inputs[0].shape if layer.inputs else ()
-    own = bool(layer.weights) and layer.weights[0].type in ("int8", "uint8")
+    own = bool(layer.weights) and max(layer.weights, key=lambda one: one.elements).type in ("int8", "uint8")
     written = sum(tensor.elements for tensor in layer.outputs)
     groups = max(1, of_inputs[1] // weight[1]) if layer.kind == "grouped" and len(of_inputs) > 2 else 1
     return Work(

@@ -50,7 +50,7 @@ class Question:
     def settings(self, task: Task) -> dict[str, Any]:
         """What a run depends on, beside its allocation."""
         target = {"--target-loss": task.target_loss, "--epochs": None if task.target_loss is not None else self.epochs}
-        about = {"command": list(task.command), "program": task.program, "machine": self.machine.cpu_name}
+        about = {"command": list(task.command), "program": task.program, "machine": self.machine.name}
         return about | target
 
 
@@ -160,8 +160,9 @@ class _Kept:
                 return None
             allocation, points = Allocation(told["cpu"], told["gpu"]), tuple(Point(*point) for point in told["points"])
             run = Run(allocation, told["repeat"], told["of"], told["target_loss"], points, told["date"])
+            run.curve()[-1]  # which has an end
             settings = dict(told["settings"])
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, IndexError):
             return None  # damaged: it is run again
         for name, now in self._settings.items():
             if settings.get(name) != now:
