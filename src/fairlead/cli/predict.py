@@ -102,13 +102,13 @@ def _show(name: str, batch: int, found: Sequence[Prediction]) -> None:
     out = console()
     out.print(f"[bold]{escape(name)}[/bold], batch {batch}; nine of ten true times are expected between low and high")
     table = Table(header_style="bold")
-    for heading in ("device", "runtime", "precision", "ms", "low", "high", "mJ", "MB", "can't run there"):
+    for heading in ("device", "runtime", "precision", "ms", "low", "high", "mJ", "MB", "remarks"):
         table.add_column(heading, justify="right" if heading in ("ms", "low", "high", "mJ", "MB") else "left")
     for one in found:
         time = one.estimate
         times = [number(value) for value in (time.ms, time.low_ms, time.high_ms)] if time else ["", "", ""]
         energy = number(one.energy_mj) if one.energy_mj is not None else ""
-        words = "; ".join((*one.against, *one.notes))
+        words = "; ".join((*(f"can't run there: {why}" for why in one.against), *one.notes))
         row = [one.device.name, one.device.runtime, one.precision, *times, energy, f"{one.memory_mb:,.0f}", words]
         table.add_row(*map(escape, row), style=None if one.feasible else "dim")
     out.print(table)
