@@ -68,7 +68,7 @@ docs: $(VENV)/.dev
 lock: $(VENV)/.made
 	cd requirements && for name in uv build; do \
 	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header $$name.in -o $$name.txt; done
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra report --extra gym pyproject.toml -o requirements/core.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra report --extra gym --extra profile pyproject.toml -o requirements/core.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev -c requirements/core.txt pyproject.toml -o requirements/dev.txt
 
 clean:

@@ -64,7 +64,12 @@ class TestElsewhere:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            (["--from", "resnet51=3"], "--from: 'resnet51' is no model of ncnn's table (did you mean 'resnet50'?)"),
+            (["--from", "resnet50=3"], "--from: 3 models or more are needed, got 1 (--probes names the best)"),
+            (["--name", "jetson-nano"], "--name jetson-nano: a device that ships has this name"),
+            (
+                ["--from", "resnet51=3", "--from", "resnet18=1", "--from", "vgg16=9"],
+                "--from: 'resnet51' is no model of ncnn's table (did you mean 'resnet50'?)",
+            ),
             (["--from", "resnet50"], "--from resnet50: expected MODEL=MS"),
             (["--from", "resnet50=-3"], "--from resnet50=-3: expected MODEL=MS"),
             (["--from", "resnet50=nan"], "--from resnet50=nan: expected MODEL=MS"),
@@ -168,10 +173,10 @@ class TestLeftOut:
         ("options", "words"),
         [
             (["cpu", "a.onnx"], "either tables (cpu, gpu) or models"),
-            (["a.onnx", "b.onnx"], "2 models are too few"),
-            (["a.onnx", "b.onnx", "c.onnx"], "a.onnx: can't read it"),
+            (["magika", "ppocr-cls"], "magika, ppocr-cls: too few models to leave one out"),
+            (["a.onnx", "b.onnx", "c.onnx"], "a.onnx: no such file"),
             (["a.onnx", "b.onnx", "c.onnx", "--leave-out", "device"], "--leave-out device is for the tables"),
-            (["cpus", "gpus", "tpus"], "cpus: neither a file nor a model"),
+            (["npu"], "npu: neither a file nor a model"),
         ],
     )
     def test_wrong_questions(self, options: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from fairlead.domain.errors import UserError
 from fairlead.measure.files import check_folder, check_writable, write_whole
 from fairlead.profile.predict.calibration import Calibration, calibrate_from, calibrate_here
-from fairlead.profile.predict.devices import calibrations_folder
-from fairlead.profile.predict.new_device import Newcomers
+from fairlead.profile.predict.devices import calibrations_folder, shipped_devices
+from fairlead.profile.predict.new_device import PROBES, Newcomers
 from fairlead.profile.predict.tables import read_table
 
 
@@ -46,6 +46,8 @@ def run_calibrate(args: argparse.Namespace) -> int:
 def _output(args: argparse.Namespace) -> Path:
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", args.name):
         raise UserError(f"--name {args.name}: expected small letters, digits, '-' and '.', as in my-board")
+    if not args.output and args.name in shipped_devices():
+        raise UserError(f"--name {args.name}: a device that ships has this name; take another, or --output FILE.json")
     if args.output:
         if not args.output.endswith(".json"):
             raise UserError(f"--output {args.output}: its name should end in .json")
@@ -78,6 +80,8 @@ def _timed(options: list[str]) -> dict[str, float]:
         if not (equals and 0 < ms < 1e7):
             raise UserError(f"--from {option}: expected MODEL=MS, as in resnet50_int8=180")
         timed[model] = ms
+    if len(timed) < PROBES:
+        raise UserError(f"--from: {PROBES} models or more are needed, got {len(timed)} (--probes names the best)")
     return timed
 
 

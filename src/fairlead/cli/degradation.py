@@ -55,7 +55,9 @@ def show_matrices(out: Console, matrices: Sequence[Matrix]) -> None:
             out.print(_table({"": [str(i) for i in range(len(m.cells))]} | _columns(m)))
             means = ", ".join(map(_level, m.curve()))
             fit = m.fit()
-            line = f"{fit.slope:+.3f} for each more, R² {fit.r2:.3f}" if fit else "none, too few fit"
+            points = sum(not level.infinite for level in m.curve())
+            sure = f", R² {fit.r2:.3f}" if fit and points > 2 else ""
+            line = f"{fit.slope:+.3f} for each more{sure}" if fit else "none, too few fit"
             out.print(f"mean by how many run, it included: {means}\nlinear fit: {line}\n")
 
 

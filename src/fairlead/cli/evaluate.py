@@ -74,9 +74,12 @@ def _of_tables(args: argparse.Namespace, units: list[str]) -> Rows:
 def _of_models(args: argparse.Namespace, names: list[str]) -> Rows:
     if args.leave_out and {"device", "both"} & set(args.leave_out):
         raise UserError("--leave-out device is for the tables: models are timed on one device, this machine")
-    if len(names) < 3:
-        raise UserError(f"{len(names)} models are too few to leave one out: give three or more")
     found = [find_model(name) for name in dict.fromkeys(names)]
+    for path, _ in found:
+        if not path.is_file():
+            raise UserError(f"{path}: no such file")
+    if len(found) < 3:
+        raise UserError(f"{', '.join(names)}: too few models to leave one out: give three or more")
     bar = Console(stderr=True)
     measured: list[Measured] = [
         measure_model(path, sizes)

@@ -44,6 +44,7 @@ examples:
   fairlead detect                                  what accelerators this host has
   fairlead profile model.onnx                      what a model is made of, and what it costs
   fairlead predict model.onnx --all                how long it takes on devices, and where it can't run
+  fairlead calibrate                               this machine's rates, for predictions
   fairlead models                                  real models to try this with
   fairlead degrade a.onnx b.onnx                   how they slow each other down on this machine
   fairlead trace convnet --cpu 1,2 --out traces    how fast a task is with so many CPUs, for the world of tasks

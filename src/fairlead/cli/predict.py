@@ -6,6 +6,8 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
@@ -34,7 +36,7 @@ def run_predict(args: argparse.Namespace) -> int:
         raise UserError(f"--batch {batch}: expected a whole number from 1 on")
     devices = _every() if args.all else [find_device(name) for name in dict.fromkeys(args.device)]
     path, sizes = find_model(args.model)
-    analysis = analyse(path, sizes | given_sizes(args.size), batch)
+    analysis = replace(analyse(path, sizes | given_sizes(args.size), batch), name=Path(args.model).stem)
     if args.batch and not job:
         _check_batch(analysis, args.batch)
     if job:
@@ -129,8 +131,9 @@ def _train(args: argparse.Namespace, found: Sequence[TrainingPrediction], name: 
         return 0
     out = console()
     job = found[0].job
+    epochs = "1 epoch" if job.epochs == 1 else f"{job.epochs} epochs"
     out.print(
-        f"[bold]{escape(name)}[/bold], training on {job.samples:,} samples, {job.epochs} epochs, batch {job.batch}: "
+        f"[bold]{escape(name)}[/bold], training on {job.samples:,} samples, {epochs}, batch {job.batch}: "
         f"{job.steps:,} steps"
     )
     table = Table(header_style="bold")

@@ -43,7 +43,7 @@ def add_predict(commands: Any) -> None:
         "memory, and whether it can run there. Devices: the shipped tables, and machines that were calibrated.",
         _PREDICT_EXAMPLES,
     )
-    predict.add_argument("model", metavar="MODEL.onnx", help="a file, or a name of `fairlead models`")
+    predict.add_argument("model", metavar="MODEL", help="an ONNX file, or a name of `fairlead models`")
     which = predict.add_mutually_exclusive_group(required=True)
     which.add_argument("--device", action="append", metavar="NAME|FILE", help="one of --all, or a calibration's file")
     which.add_argument("--all", action="store_true", help="every known device, the fastest first")
@@ -78,7 +78,9 @@ def add_calibrate(commands: Any) -> None:
     )
     calibrate.add_argument("--unit", choices=("cpu", "gpu"), default="cpu", help="with --from: what ran them")
     calibrate.add_argument("--busy-w", type=float, metavar="W", help="power when busy, for energies")
-    calibrate.add_argument("--memory-mb", type=float, metavar="N", help="its memory (default: what is found here)")
+    calibrate.add_argument(
+        "--memory-mb", type=float, metavar="N", help="its memory (default: this machine's; with --from none)"
+    )
     calibrate.add_argument("--output", metavar="FILE.json", help="write it there (default: where predict looks)")
 
 

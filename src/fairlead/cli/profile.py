@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from fairlead.cli import profile_tables
@@ -35,7 +36,7 @@ def run_profile(args: argparse.Namespace) -> int:
     asked = list(families().values()) if args.family == "all" else [family_of(args.family)] if args.family else []
     path, sizes = find_model(args.model)
     sizes |= given_sizes(args.size)
-    found = analyse(path, sizes, args.batch)
+    found = replace(analyse(path, sizes, args.batch), name=Path(args.model).stem)
     measured = None
     if args.measure:
         with console(stderr=True).status("running it"):

@@ -59,13 +59,14 @@ def find_device(name: str) -> Device:
     if own.is_file():
         return _calibrated(read_calibration(own))
     for known in (name, f"{name}-cpu", f"{name}-gpu"):
-        if known in _makers():
+        if known in shipped_devices():
             return _make(known)
     if name == "here":
         raise UserError(
             "--device here: this machine is not calibrated yet: run `fairlead calibrate` (about half a minute)"
         )
-    raise UserError(f"unknown device {name!r}{nearest(name, known_devices())}; --all shows them")
+    near = nearest(name, known_devices())
+    raise UserError(f"unknown device {name!r}{'' if near.startswith(' (known') else near}; --all shows them")
 
 
 def all_devices() -> Iterator[Device | UserError]:
@@ -80,7 +81,7 @@ def all_devices() -> Iterator[Device | UserError]:
 def known_devices() -> list[str]:
     """All names, those of calibrations first."""
     own = sorted(path.stem for path in calibrations_folder().glob("*.json"))
-    return [*own, *(name for name in _makers() if name not in own)]
+    return [*own, *(name for name in shipped_devices() if name not in own)]
 
 
 def _calibrated(made: Calibration) -> Device:
@@ -98,23 +99,24 @@ def _entries() -> Mapping[str, Mapping[str, Any]]:
 
 
 @dataclass(frozen=True)
-class _Makers:
+class _Shipped:
     boards: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     runs: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # unit, and the run's place in its table
 
 
 @cache
-def _places() -> _Makers:
+def _places() -> _Shipped:
     boards = {name: entry for name, entry in _entries().items() if "title" in entry}
     runs = {}
     for unit in ("cpu", "gpu"):
         table = read_table(unit)
         for n in _fastest(table):
             runs[f"{table.runs[n].device}-{unit}"] = unit, n
-    return _Makers(boards, dict(sorted(runs.items())))
+    return _Shipped(boards, dict(sorted(runs.items())))
 
 
-def _makers() -> list[str]:
+def shipped_devices() -> list[str]:
+    """Names of those that need no calibration."""
     return [*_places().boards, *_places().runs]
 
 
