@@ -1,7 +1,7 @@
 """Times of models on devices that others have measured, as they ship in `data/`.
 
-ncnn's table has whole models on a hundred devices, CPUs and GPUs (data/SOURCES.md says where from). Read once; called by
-`devices` and by the evaluation.
+ncnn's table has whole models on a hundred devices, CPUs and GPUs (data/SOURCES.md says where from). Read once; called
+by `devices` and by the evaluation.
 """
 
 from __future__ import annotations
