@@ -100,7 +100,8 @@ class TestFile:
         [
             ("{", "not valid JSON"),
             ("[]", "expected what `fairlead calibrate` writes"),
-            ('{"kind": "calibration"}', "not a whole calibration"),
+            ('{"kind": "calibration"}', "of this version: run `fairlead calibrate` again"),
+            ('{"kind": "calibration", "factors": null, "power": 3}', "of this version: run `fairlead calibrate` again"),
             ('{"kind": "calibration", "factors": null, "name": "a", "title": "", "runtime": "", "date": "", '
              '"rates": {"a": -1}}', "rates should be numbers from 0 on"),
             ('{"kind": "calibration", "factors": [1], "name": "a", "title": "", "runtime": "", "date": "", '

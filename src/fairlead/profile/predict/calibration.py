@@ -85,8 +85,10 @@ def read_calibration(path: Path) -> Calibration:
         factors = document.pop("factors")
         made = Calibration(**document, factors=tuple(factors) if factors else None)
         _check(made)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise UserError(f"{path}: not a whole calibration: {error}") from None
+    except (AttributeError, KeyError, TypeError):  # a field that this version has not, or lacks
+        raise UserError(f"{path}: not a whole calibration of this version: run `fairlead calibrate` again") from None
     return made
 
 
@@ -97,8 +99,8 @@ def _check(made: Calibration) -> None:
     rates = [*made.rates.values(), *made.deviations.values(), *training["rates"].values(), training["deviation"]]
     if not made.rates or not all(isinstance(one, int | float) and 0 <= one < 1e9 for one in (*rates, *known)):
         raise ValueError("rates should be numbers from 0 on")
-    low, high = made.factors or (1.0, 1.0)
-    if not 0 < low <= high:
+    factors = made.factors or (1.0, 1.0)
+    if len(factors) != 2 or not 0 < factors[0] <= factors[1]:
         raise ValueError("factors should be two numbers, the lower first")
     if not all(isinstance(one, str) for one in (made.name, made.title, made.runtime, made.date, training["runtime"])):
         raise ValueError("names should be words")
