@@ -24,9 +24,10 @@ from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.outcomes import Fallback, Reason
 from fairlead.domain.task_records import RUNNING, START, UNSEEN, Placements, Snapshot
 from fairlead.domain.tasks import TaskScenario
-from fairlead.policies.bundle import FORMAT, PLACER, Fault, folder_hash, open_session, read_manifest
+from fairlead.policies.bundle import FORMAT, PLACER, Fault, folder_hash, read_manifest
 from fairlead.policies.conflicts import PRIORS, prior_of, resolve
 from fairlead.policies.jit import typed_kernel
+from fairlead.policies.model_file import open_session
 from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.numba_signature import observations_type, placements_type, snapshot_type
 from fairlead.policies.tasks.observe import VERSION, Observations, amounts_of, new_observations, observe
