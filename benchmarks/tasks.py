@@ -33,6 +33,7 @@ from fairlead.sim.reference.tasks import ReferenceTasks
 from fairlead.sim.tasks.agents import Wishes, agree, new_wishes, wish_at_random
 from fairlead.sim.tasks.catalog import task_policies
 from fairlead.sim.tasks.engine import advance, begin, over
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.files import task_world
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
@@ -97,7 +98,7 @@ def _reference_steps_per_s(scenario: TaskScenario) -> float:
 
 def _episode_s(scenario: TaskScenario, name: str) -> float:
     plan, policy = build_task_plan(scenario), task_policies()[name]
-    given = policy.parameters(scenario, plan.steps)
+    given = policy.parameters(facts_of(scenario, plan))
     episodes = EPISODES.get(name, 50)
     run_tasks(plan, new_worlds(plan, [0]), policy, given)
     worlds = new_worlds(plan, np.arange(episodes))

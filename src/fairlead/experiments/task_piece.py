@@ -13,6 +13,7 @@ from fairlead.experiments.piece import Figures, Piece, PieceResult
 from fairlead.experiments.task_detail import task_detail
 from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.sim.tasks.catalog import find_task_policy
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.summary import summarise
@@ -25,6 +26,7 @@ def run_task_piece(piece: Piece) -> PieceResult:
     assert isinstance(scenario, TaskScenario)
     plan = build_task_plan(scenario)
     worlds = new_worlds(plan, [piece.seed], history=scenario.rules.most_steps)
+    facts = facts_of(scenario, plan)
     figures: dict[str, Figures] = {}
     failures: dict[str, str] = {}
     details: dict[str, dict[str, Any]] = {}
@@ -33,7 +35,7 @@ def run_task_piece(piece: Piece) -> PieceResult:
         worlds.history[...] = 0
         begin_all(plan, worlds, np.array([piece.seed]), scenario.workload.rate_per_step)
         try:
-            run_tasks(plan, worlds, policy, policy.parameters(scenario, plan.steps))
+            run_tasks(plan, worlds, policy, policy.parameters(facts))
         except (PolicyError, UserError) as error:  # it went wrong, or lacks what it needs of the scenario
             at = "" if piece.label == scenario.name else f" at {piece.label}"
             failures[name] = f"{error} (scenario {scenario.name}{at}, seed {piece.seed})"
