@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.domain.tasks import TunedRule
+from fairlead.domain.tasks import UNNEEDED, TunedRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class TaskFacts:
 
     name: str  # of the scenario or the clusters, for messages
     resources: tuple[str, ...]  # names (K,); those that no task needs come last
-    role: Any  # int8 (K,): places in `fairlead.domain.tasks.ROLES`
+    role: Any  # int8 (K,): places in `fairlead.domain.tasks.ROLES`; or UNNEEDED
     most: Any  # int32 (K,): what a task gets at most; 0 of what no task needs
     elastic: Any  # bool (K,)
     types: tuple[str, ...]  # names (J,)
@@ -30,16 +30,16 @@ class TaskFacts:
     tuned_rule: TunedRule | None = None  # what the policy `tuned-rule` does here
 
 
-def needed(minimum: Any, elastic: Any) -> int:
-    """How many resources tasks need or can use: they come first. `minimum` is (J, K), `elastic` (K,)."""
-    return int((elastic | (minimum > 0).any(axis=0)).sum())
+def needed(role: Any) -> int:
+    """How many resources tasks need or can use: they come first."""
+    return int((role != UNNEEDED).sum())
 
 
-def main_resources(role: Any, minimum: Any, elastic: Any) -> Any:
+def main_resources(role: Any, elastic: Any) -> Any:
     """The resources that count where a policy looks at one kind alone, such as GPU time: bool (K,).
 
     Accelerators where tasks can get more or less of these; else processors, and so on down the roles. Where nothing is
-    elastic, by what tasks need.
+    elastic, accelerators if tasks need any, and so on.
     """
-    candidates = elastic if elastic.any() else (minimum > 0).any(axis=0)
-    return candidates & (role == role[candidates].min(initial=127))
+    candidates = elastic if elastic.any() else role != UNNEEDED
+    return candidates & (role == role[candidates].min(initial=UNNEEDED))

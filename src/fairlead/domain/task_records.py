@@ -73,7 +73,7 @@ class Snapshot(NamedTuple):
     minimum: Any  # int32 (J, K): what tasks of a type need at least
     most: Any  # int32 (K,): what a task gets at most; of a resource that is not elastic it gets its minimum
     elastic: Any  # bool (K,)
-    role: Any  # int8 (K,): places in `fairlead.domain.tasks.ROLES`
+    role: Any  # int8 (K,): places in `fairlead.domain.tasks.ROLES`; or UNNEEDED
     steps: Any  # float64 (J, A): steps that an allocation takes, by its number; empty unless the policy knows speeds
     single: bool  # each cluster starts one task at most before time goes on
 

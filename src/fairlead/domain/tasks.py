@@ -30,10 +30,11 @@ _NEEDED = {  # fields of the forms of speed
 
 
 Role = Literal["accelerator", "processor", "memory", "other"]
-#: Those first of which policies take more heed. A role as a number is its place here.
+#: In the order in which policies give them out. A role as a number is its place here.
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
-ACCELERATOR: Final = ROLES.index("accelerator")
-PROCESSOR: Final = ROLES.index("processor")
+ACCELERATOR: Final = 0
+PROCESSOR: Final = 1
+UNNEEDED: Final = len(ROLES)  #: In the place of the role of a resource that no task needs.
 _ROLES_OF_NAMES: Final[Mapping[str, Role]] = {
     "cpu": "processor",
     "gpu": "accelerator",

@@ -58,7 +58,7 @@ def as_inputs(seen: Observations, device: torch.device) -> Inputs:
 
 def shape_of(plan: TaskPlan) -> Shape:
     """What a network for a plan's worlds is made for."""
-    resources = needed(plan.minimum, plan.elastic)
+    resources = needed(plan.role)
     return Shape(resources, plan.minimum[:, :resources], plan.most[:resources], plan.elastic[:resources])
 
 

@@ -28,7 +28,7 @@ def _parameters(facts: TaskFacts) -> Any:
     """The exponent of each type for each resource, 0 where it does not use that, then the fitted steps."""
     fitted = fitted_steps(facts)
     table = by_amounts(fitted.reshape(facts.steps.shape), facts.most, facts.elastic)
-    main = main_resources(facts.role, facts.minimum, facts.elastic)[facts.elastic]
+    main = main_resources(facts.role, facts.elastic)[facts.elastic]
     exponents = [
         max((_exponent(times, least, int(axis)) for axis in np.flatnonzero(main)), default=0.0)
         for times, least in zip(table, facts.minimum[:, facts.elastic], strict=True)

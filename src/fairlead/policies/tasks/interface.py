@@ -100,7 +100,7 @@ def task_policy(
     """Make a function a task policy."""
 
     def wrap(function: Callable[..., int]) -> TaskPolicy:
-        doc = inspect.getdoc(inspect.getmodule(function)) or ""
+        doc = inspect.getdoc(function) or inspect.getdoc(inspect.getmodule(function)) or ""
         package = function.__module__.partition(".")[0]
         summary = doc.strip().split("\n")[0]
         return TaskPolicy(name, function, kind, source, summary, knows, preempts, resizes, prepare, package)

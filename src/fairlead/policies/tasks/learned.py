@@ -41,7 +41,7 @@ OUTPUTS: Final = ["slot", "allocation", "score"]  #: Of a model, each (1, N).
 
 def signature_of(facts: TaskFacts) -> dict[str, Any]:
     """What a model is made for, as manifests have it: types, and the resources that they need, in order."""
-    resources = range(needed(facts.minimum, facts.elastic))
+    resources = range(needed(facts.role))
     return {
         "resources": [
             {
@@ -246,7 +246,7 @@ def _session(folder: Path, sha256: str) -> Any:
 def _room(snapshot: Snapshot) -> Observations:
     """Room for what is there, and no more: the model takes any number of tasks."""
     clusters, rows = len(snapshot.free), len(snapshot.pending)
-    resources = needed(snapshot.minimum, snapshot.elastic)
+    resources = needed(snapshot.role)
     slots = int(((snapshot.excluded & UNSEEN) == 0).sum(axis=0).max())
     runs, width = max(1, len(snapshot.running)), resources + len(snapshot.minimum) + 2
     single = np.float32

@@ -174,7 +174,7 @@ def fitted_steps(facts: TaskFacts) -> Any:
     """
     from scipy.optimize import nnls
 
-    main = main_resources(facts.role, facts.minimum, facts.elastic)
+    main = main_resources(facts.role, facts.elastic)
     servers = facts.elastic & (facts.role == PROCESSOR) & ~main
     grid = all_allocations(facts.most, facts.elastic)
     made = np.full(facts.steps.shape, np.inf)

@@ -83,7 +83,7 @@ def sia(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
     choices = _choices(snapshot, tasks, float(parameters[0]))
     if not choices:
         return 0
-    resources, clusters = needed(snapshot.minimum, snapshot.elastic), len(snapshot.free)
+    resources, clusters = needed(snapshot.role), len(snapshot.free)
     columns = np.arange(len(choices))
     once = csr_array((np.ones(len(choices)), ([c.task for c in choices], columns)), (len(tasks.row), len(choices)))
     given = np.array([c.amounts[:resources] for c in choices], float)

@@ -25,7 +25,7 @@ _NEVER = 1 << 40  # later than any start
 def _threshold(facts: TaskFacts) -> Any:
     """The median over tasks of units x steps at the minimum."""
     table = by_amounts(facts.steps, facts.most, facts.elastic)
-    units = facts.minimum[:, main_resources(facts.role, facts.minimum, facts.elastic)].sum(axis=1)
+    units = facts.minimum[:, main_resources(facts.role, facts.elastic)].sum(axis=1)
     service = np.array([table[(j, *least)] * units[j] for j, least in enumerate(facts.minimum[:, facts.elastic])])
     order = np.argsort(service)
     total = np.cumsum(facts.shares[order])

@@ -42,7 +42,6 @@ def parameters(facts: TaskFacts) -> Any:
 
 @task_policy("tuned-rule", prepare=parameters)
 def tuned_rule(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
-    """All that the rule starts now; how many that are."""
     return place(snapshot, parameters, False, out)
 
 

@@ -50,7 +50,7 @@ class TaskBatch:
 
     def __init__(self, plan: TaskPlan, size: int, draw: Draw, prior: int = COPIES, again: bool = True) -> None:
         self.plan, self.size, self._draw, self._prior, self._again = plan, size, draw, prior, again
-        clusters, resources = len(plan.capacity), needed(plan.minimum, plan.elastic)
+        clusters, resources = len(plan.capacity), needed(plan.role)
         self.slots, self.types = int(plan.rules["pending"][0]), len(plan.minimum)
         self.worlds = new_worlds(plan, np.zeros(size))
         self.observations: Observations = new_observations(

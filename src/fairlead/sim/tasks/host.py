@@ -61,7 +61,11 @@ def _run_compiled(
     plan: TaskPlan, worlds: TaskWorlds, room: Room, policy: TaskPolicy, parameters: Any, answer: Placements
 ) -> int:
     try:
-        return int(_compiled_run()(plan, worlds, room, policy.known, policy.compiled, parameters, answer))
+        decide = policy.compiled
+    except Exception as error:  # Numba has many ways to say no
+        raise PolicyError(f"policy {policy.name!r} does not compile: {one_line(error)}") from error
+    try:
+        return int(_compiled_run()(plan, worlds, room, policy.known, decide, parameters, answer))
     except (Exception, SystemExit) as error:  # compiled code raises as Python does
         raise PolicyError(f"policy {policy.name!r} raised {one_line(error)}") from error
 

@@ -97,7 +97,7 @@ class TaskPlan(NamedTuple):
     minimum: Any  # int32 (J, K)
     most: Any  # int32 (K,)
     elastic: Any  # bool (K,)
-    role: Any  # int8 (K,): places in `fairlead.domain.tasks.ROLES`
+    role: Any  # int8 (K,): places in `fairlead.domain.tasks.ROLES`; or UNNEEDED
     main: Any  # bool (K,): the resources by which service is counted
     resource: Any  # int32 (K,): where each stands in the scenario
     shares: Any  # float64 (J,): of types, summed up

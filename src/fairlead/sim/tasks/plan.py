@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairlead.domain.task_facts import main_resources
-from fairlead.domain.tasks import TaskScenario, TaskType
+from fairlead.domain.tasks import UNNEEDED, TaskScenario, TaskType
 from fairlead.policies.jit import jit
 from fairlead.policies.tasks.allocations import all_allocations
 from fairlead.scenarios.gavel import read_throughputs
@@ -28,7 +28,7 @@ def build_task_plan(scenario: TaskScenario) -> TaskPlan:
     names, is_needed = ordered.names, np.arange(len(ordered.names)) < ordered.needed
     most = np.array([scenario.most_per_task()[name] for name in names], np.int32) * is_needed
     elastic = np.array([scenario.resources[name].elastic for name in names]) & is_needed
-    role = np.array([scenario.resources[name].role_number for name in names], np.int8)
+    role = np.where(is_needed, [scenario.resources[name].role_number for name in names], UNNEEDED).astype(np.int8)
     types = list(scenario.types.values())
     minimum = _amounts(names, (kind.minimum for kind in types)) * is_needed
     rate, curve, curves = _speeds(scenario, ordered, most, elastic)
@@ -39,7 +39,7 @@ def build_task_plan(scenario: TaskScenario) -> TaskPlan:
         most=most,
         elastic=elastic,
         role=role,
-        main=main_resources(role, minimum, elastic),
+        main=main_resources(role, elastic),
         resource=np.array([list(scenario.resources).index(name) for name in names], np.int32),
         shares=np.cumsum([kind.share for kind in types]),
         allowed=np.array([_allowed(scenario, kind) for kind in types], np.uint64),

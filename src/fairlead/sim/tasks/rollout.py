@@ -70,7 +70,7 @@ def family(facts: TaskFacts) -> Any:
 
 @task_policy("rollout", source="planner", kind="planner", knows=("progress", "speed"), prepare=family)
 def rollout(handle: Handle, parameters: Any, u: float, out: Placements) -> int:
-    """See above."""
+    """Rollout: tries many rules for this step on sampled futures and does what was best."""
     rules = np.ascontiguousarray(parameters[1:].reshape(int(parameters[0]), -1))
     world = handle.plan, handle.worlds, handle.b, handle.room
     tried = np.zeros(len(rules) + 1, np.uint64)
