@@ -17,12 +17,13 @@ import inspect
 import math
 import pkgutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairlead.domain.errors import UserError, nearest, one_line
+from fairlead.domain.errors import UserError, nearest
+from fairlead.policies.entry_points import load_policies
 
 if TYPE_CHECKING:
     from fairlead.policies.decider import Decider, Setting
@@ -128,22 +129,9 @@ def registry() -> tuple[dict[str, Policy], dict[str, str]]:
     """All policies by name, and what went wrong with third-party ones that did not load (entry point -> one line)."""
     from fairlead.policies.bundle_registry import shipped
 
-    found = _builtin() | shipped()
-    broken: dict[str, str] = {}
-    for entry in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
-        package = entry.dist.name if entry.dist else entry.value
-        try:
-            value = entry.load()
-        except (Exception, SystemExit) as error:  # third-party code: whatever it raises is reported, ours goes on
-            broken[entry.name] = f"policy {entry.name!r} of {package!r} did not load: {one_line(error)}"
-            continue
-        if not isinstance(value, Policy):
-            broken[entry.name] = f"policy {entry.name!r} of {package!r} is a {type(value).__name__}, not a @policy"
-        elif value.name in found:
-            broken[entry.name] = f"policy {value.name!r} of {package!r} has a name that is taken"
-        else:
-            found[value.name] = replace(value, package=package)
-    return found, broken
+    ours = _builtin() | shipped()
+    theirs, broken = load_policies(ENTRY_POINT_GROUP, Policy, ours)
+    return ours | theirs, broken
 
 
 def rules() -> dict[str, Policy]:
