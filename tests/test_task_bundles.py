@@ -40,7 +40,7 @@ def test_bundles_that_ship_see_what_they_saw(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(learned_task_policies()))
 def test_bundles_that_ship_say_how_they_were_made(name: str) -> None:
-    about = learned_task_policies()[name].placer.document
+    about = learned_task_policies()[name].bundle.manifest.document
     with (CURVES / f"bundle-{name}.csv").open() as file:
         gap, ci95 = min((float(row["gap"]), float(row["ci95"])) for row in csv.DictReader(file))
     assert about["reproduce"].startswith("fairlead train tapfinger --scenario")

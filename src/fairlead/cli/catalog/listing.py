@@ -68,7 +68,7 @@ def run_policies(args: argparse.Namespace) -> int:
     console().print(tasks)
     agents = columns_table("learned task policy", "what it does", "trained on")
     for a in learned_task_policies().values():
-        agents.add_row(*map(escape, (a.name, a.summary, a.placer.trained_on)))
+        agents.add_row(*map(escape, (a.name, a.summary, a.bundle.trained_on)))
     console().print(agents)
     warn_broken()
     return 0

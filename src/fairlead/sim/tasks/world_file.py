@@ -13,7 +13,7 @@ import numpy as np
 
 from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.tasks import TaskScenario
-from fairlead.policies.tasks.learned import signature_of
+from fairlead.policies.tasks.bundle import signature_of
 from fairlead.policies.tasks.tuned_rule import parameters
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.layout import LINK_CHANGE, TASK_RULES, TaskPlan
