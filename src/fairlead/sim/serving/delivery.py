@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.outcomes import Outcome
+from fairlead.policies.expected_times import completion_ms, in_time
 from fairlead.policies.jit import index, inlined, kernel
-from fairlead.policies.nominal import completion_ms, in_time
 from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
 from fairlead.sim.serving.booking import book, fill
 from fairlead.sim.serving.calendar import push

@@ -14,9 +14,7 @@ import numpy as np
 from numba import types
 
 from fairlead.policies.jit import inlined, typed_kernel
-from fairlead.sim.serving.engine import advance
-from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, DONE, FAULT, INTO_DRAIN, Plan, World
-from fairlead.sim.serving.words import (
+from fairlead.sim.serving.addresses import (
     ROWS_OF_WORDS,
     WORDS,
     plan_at,
@@ -27,6 +25,8 @@ from fairlead.sim.serving.words import (
     world_at,
     world_words,
 )
+from fairlead.sim.serving.engine import advance
+from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, DONE, FAULT, INTO_DRAIN, Plan, World
 from fairlead.sim.serving.workload import Workload
 from fairlead.sim.serving.world import new_world, reset_at
 

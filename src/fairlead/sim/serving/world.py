@@ -14,6 +14,7 @@ from numba import types
 
 from fairlead.domain.records import CANDIDATE, DECISION, REQUEST, WINDOW
 from fairlead.policies.jit import typed_kernel
+from fairlead.sim.serving.addresses import ROWS_OF_WORDS, WORDS, plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.booking import fill_processing, refresh_queue, refresh_shared
 from fairlead.sim.serving.calendar import plant
 from fairlead.sim.serving.engine import next_scheduled
@@ -31,7 +32,6 @@ from fairlead.sim.serving.layout import (
     Plan,
     World,
 )
-from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.workload import Workload
 
 
