@@ -30,6 +30,7 @@ from fairlead.policies.jit import typed_kernel
 from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.numba_signature import observations_type, placements_type, snapshot_type
 from fairlead.policies.tasks.observe import VERSION, Observations, amounts_of, new_observations, observe
+from fairlead.policies.tasks.speed_digest import speed_digests, speed_warning
 from fairlead.policies.tasks.tuned_rule import parameters as rule_parameters
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 
@@ -37,14 +38,15 @@ SHIPPED: Final = Path(__file__).parent / "bundles"  #: Every folder in here is a
 OUTPUTS: Final = ["slot", "allocation", "score"]  #: Of a model, each (1, N).
 
 
-def signature_of(scenario: TaskScenario) -> dict[str, Any]:
-    """What a model is made for, as manifests have it: resources and types, by name and in order."""
+def signature_of(scenario: TaskScenario, steps: Any) -> dict[str, Any]:
+    """What a model is made for, as manifests have it: resources and types, by name and in order, and their speeds."""
     most = scenario.most_per_task()
     return {
         "resources": [
             {"name": r.name, "most": most[r.name], "elastic": r.elastic} for r in scenario.resources.values()
         ],
         "types": [{"name": t.name, "minimum": dict(t.minimum)} for t in scenario.types.values()],
+        "speeds": speed_digests(scenario.types, steps),
     }
 
 
@@ -69,14 +71,20 @@ class LearnedTaskPolicy(TaskPolicy):
 
     def parameters(self, scenario: TaskScenario, steps: Any) -> Any:
         """Those of the tuned rule, which decides where the model can't."""
-        here = signature_of(scenario)
-        for part, wanted in self.placer.document["tasks"].items():
-            if here[part] != wanted:
+        here = signature_of(scenario, steps)
+        for part in ("resources", "types"):
+            if here[part] != (wanted := self.placer.document["tasks"][part]):
                 other = (
                     f"{part}: {_differing(wanted, here[part])}; {scenario.name} has {_differing(here[part], wanted)}"
                 )
                 raise UserError(f"policy {self.name!r} was trained for other {other}")
         return rule_parameters(scenario, steps)
+
+    def warning(self, scenario: TaskScenario, steps: Any) -> str:
+        """What to know before its figures are believed, in a line; empty when there is nothing."""
+        here = signature_of(scenario, steps)["speeds"]
+        why = speed_warning(self.placer.document["tasks"].get("speeds"), here)
+        return why and f"policy {self.name!r} {why}: it may decide badly on {scenario.name} as it is here"
 
 
 def _differing(items: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:

@@ -28,14 +28,15 @@ class TaskWorld:
     name: str
     plan: TaskPlan
     rule: Any  # float64: parameters of the tuned rule
-    tasks: dict[str, Any]  # resources and types, as manifests of bundles have them
+    tasks: dict[str, Any]  # resources, types and their speeds, as manifests of bundles have them
     overrides: tuple[str, ...] = ()
 
 
 def task_world(scenario: TaskScenario, overrides: tuple[str, ...] = ()) -> TaskWorld:
     """The world of a scenario."""
     plan = build_task_plan(scenario)
-    return TaskWorld(scenario.name, plan, parameters(scenario, plan.steps), signature_of(scenario), overrides)
+    tasks = signature_of(scenario, plan.steps)
+    return TaskWorld(scenario.name, plan, parameters(scenario, plan.steps), tasks, overrides)
 
 
 def save_task_world(world: TaskWorld, file: Path) -> None:
