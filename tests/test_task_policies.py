@@ -16,8 +16,8 @@ from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements
 from fairlead.domain.tasks import Reach, TaskLinkChange, TaskScenario, TunedRule
 from fairlead.experiments.bounds.tasks import completion_bound, has_bound
-from fairlead.experiments.task_trial import run_task_piece
-from fairlead.experiments.trial import Piece
+from fairlead.experiments.task_trial import run_task_trial
+from fairlead.experiments.trial import Trial
 from fairlead.experiments.tune import tune
 from fairlead.policies.conflicts import COPIES, SOFTMAX, prior_of, resolve
 from fairlead.policies.jit import jit
@@ -525,13 +525,13 @@ def test_there_is_no_bound_where_it_would_not_be_one() -> None:
 
 def test_there_is_no_bound_where_a_run_is_cut() -> None:
     cut = load_tasks("tapfinger-3", ["rate=30", "most_steps=6"])
-    found = run_task_piece(Piece("cut", cut, 0, ("tuned-rule",)))
+    found = run_task_trial(Trial("cut", cut, 0, ("tuned-rule",)))
     assert found.figures["tuned-rule"]["unfinished"] > 0
     assert found.bound is None
 
 
 def test_a_policy_that_lacks_its_rule_does_not_stop_the_others() -> None:
-    found = run_task_piece(Piece("built", tasks_scenario(tasks=10), 0, ("min", "tuned-rule"), bounded=False))
+    found = run_task_trial(Trial("built", tasks_scenario(tasks=10), 0, ("min", "tuned-rule"), bounded=False))
     assert set(found.figures) == {"min"}
     assert "fairlead tune" in found.failures["tuned-rule"]
 
