@@ -591,6 +591,14 @@ def test_a_bundle_of_tasks_is_refused_where_requests_are(capsys: pytest.CaptureF
     )
 
 
+def test_a_bundle_keeps_the_speeds_of_its_training(trained: Path) -> None:
+    world, policy = small_world(), find_task_policy(str(trained))
+    assert isinstance(policy, LearnedTaskPolicy)
+    assert policy.placer.document["tasks"]["speeds"] == world.tasks["speeds"]
+    assert sorted(world.tasks["speeds"]) == ["insensitive", "sensitive"]
+    assert policy.warning(load_tasks("tapfinger-3"), world.plan.steps) == ""
+
+
 def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
     def broken(name: str, change: Callable[[Path], object]) -> str:
         folder = tmp_path / name

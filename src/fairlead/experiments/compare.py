@@ -98,6 +98,12 @@ class Comparison:
             counts.update(learned.get("fallbacks", {}))
         return decisions, dict(counts)
 
+    @cached_property
+    def warnings(self) -> list[str]:
+        """What to know of policies that were run before their figures are believed: a line each."""
+        ran = [policy for policy in self.policies if policy not in self.failures]
+        return list(dict.fromkeys(line for s in self.scenarios.values() for line in self.adapter.warnings(s, ran)))
+
     def bound_values(self, label: str) -> list[float]:
         """The bound on the objective of each finished seed; empty unless all have one, as means of others differ."""
         bounds, seeds = self.bounds.get(label, {}), self.done_seeds(label)

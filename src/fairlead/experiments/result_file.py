@@ -40,6 +40,7 @@ def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = 
         "complete": not result.interrupted and not result.failures,
         "stopped": result.interrupted or None,
         "failures": dict(sorted(result.failures.items())),
+        "warnings": result.warnings,
         "scenarios": {label: _scenario(result, label) for label in result.scenarios},
     }
     return dict(plain(document))

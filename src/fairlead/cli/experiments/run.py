@@ -194,6 +194,8 @@ def _by_line(failures: Mapping[str, str]) -> dict[str, list[str]]:
 
 def _close(result: Comparison, checkpoint: Path | None) -> int:
     """Say what is not whole and where it is kept, and the exit code for it."""
+    for line in result.warnings:
+        print(f"fairlead: {line}", file=sys.stderr)
     for name in result.policies:
         if line := _fallback_line(result, name):
             print(f"fairlead: {line}", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -76,15 +76,20 @@ def _subtitle(document: Document) -> str:
 
 
 def _notice(document: Document) -> str:
-    """What is missing, before anything else is said."""
+    """What is missing, and what is to be known of policies, before anything else is said."""
     asked = len(document["settings"]["seeds"])
     lines = [f"Stopped early: {document['stopped']}."] if document.get("stopped") else []
     lines += [f"{p.label}: {p.seeds} of {asked} seeds are finished." for p in points(document) if p.seeds < asked]
     lines += [f"{policy} failed and is left out: {line}" for policy, line in (document.get("failures") or {}).items()]
-    if not lines and document.get("complete", True):
-        return ""
-    body = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    return f'<div class="notice" role="note"><p><strong>This result is not complete.</strong></p>{body}</div>'
+    warnings = [f"Warning: {line}." for line in document.get("warnings") or []]
+    if lines or not document.get("complete", True):
+        return _note(["<strong>This result is not complete.</strong>", *map(escape, lines + warnings)])
+    return _note(map(escape, warnings)) if warnings else ""
+
+
+def _note(paragraphs: Iterable[str]) -> str:
+    body = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+    return f'<div class="notice" role="note">{body}</div>'
 
 
 def _verdict(point: Point, text: str) -> str:

@@ -23,13 +23,14 @@ from fairlead.policies.bundle import FORMAT, PLACER, Fault, ModelBundle, ModelMa
 from fairlead.policies.conflicts import PRIORS
 from fairlead.policies.model_trial import Inputs
 from fairlead.policies.tasks.observe import RANGED, VERSION, new_observations, widths
+from fairlead.policies.tasks.speed_digest import speed_digests, speed_warning
 
 SHIPPED: Final = Path(__file__).parent / "bundles"  #: Every folder in here is a task policy of its name.
 OUTPUTS: Final = {"slot": "int64", "allocation": "int64", "score": "float32"}  #: Of a model, each (1, N).
 
 
 def signature_of(facts: TaskFacts) -> dict[str, Any]:
-    """What a model is made for, as manifests have it: types, and the resources that they need, in order."""
+    """What a model is made for, as manifests have it: types with their speeds, and what they need, in order."""
     resources = range(needed(facts.role))
     return {
         "resources": [
@@ -45,6 +46,7 @@ def signature_of(facts: TaskFacts) -> dict[str, Any]:
             {"name": name, "minimum": {facts.resources[k]: int(facts.minimum[j, k]) for k in resources}}
             for j, name in enumerate(facts.types)
         ],
+        "speeds": speed_digests(facts.types, facts.steps),
     }
 
 
@@ -117,6 +119,13 @@ class TaskBundle(ModelBundle[TaskManifest]):
             if _without_names(here, part) != _without_names(wanted, part):
                 other = f"{part}: {_differing(wanted, here, part)}; {facts.name} has {_differing(here, wanted, part)}"
                 raise UserError(f"policy {name!r} was trained for other {other}")
+
+    def warning(self, name: str, facts: TaskFacts) -> str:
+        """What to know before its figures are believed, in a line; empty when there is nothing."""
+        if isinstance(self.manifest, Fault):
+            return ""
+        why = speed_warning(self.manifest.tasks.get("speeds"), signature_of(facts)["speeds"])
+        return why and f"policy {name!r} {why}: it may decide badly on {facts.name} as it is here"
 
 
 def _differing(one: dict[str, Any], other: dict[str, Any], part: str) -> str:

@@ -29,7 +29,7 @@ class TaskWorld:
     name: str
     plan: TaskPlan
     rule: Any  # float64: parameters of the tuned rule
-    tasks: dict[str, Any]  # resources and types, as manifests of bundles have them
+    tasks: dict[str, Any]  # resources, types and their speeds, as manifests of bundles have them
     overrides: tuple[str, ...] = ()
 
 
