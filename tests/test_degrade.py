@@ -395,9 +395,7 @@ def test_cores_are_those_that_groups_grant(tmp_path: Path) -> None:
 
 
 def test_others_on_the_processor_are_seen() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE
-    ) as other:
+    with started([sys.executable, "-c", "print(flush=True)\nwhile True: pass"]) as other:
         assert other.stdout is not None
         other.stdout.readline()
         all_others, but_it = Outside([]), Outside([other.pid])
@@ -406,7 +404,6 @@ def test_others_on_the_processor_are_seen() -> None:
             time.sleep(0.05)  # the time that is watched
         cores = len(os.sched_getaffinity(0))
         seen, without = all_others.share() * cores, but_it.share() * cores
-        other.kill()
     assert seen > 0.2
     assert seen - without > 0.05
 
