@@ -29,7 +29,7 @@ _FEW = ["--seeds", "1", "--set", "duration_s=5", "--jobs", "1"]
 _SHORT = ["--set", "duration_s=5", "--hyper", "validations=1", "--hyper", "validation_workloads=2"]
 CHEAP = {
     "compare": _FEW,
-    "sweep": _FEW,
+    "sweep": [*_FEW, "--no-bound"],  # the bound takes most of the time; `compare` has it
     "trace": ["--cpu", "1", "--repeats", "1"],
     "train aset": [*_SHORT, "--hyper", "groups=1", "--hyper", "learning_starts=1", "--steps", "20"],
     "train tapfinger": [

@@ -10,11 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fairlead.cli.main import main
+from processes import alive, children, ignore_sigint, started
 
 FAIRLEAD = [sys.executable, "-m", "fairlead"]
 
@@ -127,24 +130,19 @@ def test_compare_shows_a_table_and_writes_json(tmp_path: Path) -> None:
 SEEDS = 5000  # more than anyone waits for
 
 
-def started(out: Path, jobs: str, finished: int) -> subprocess.Popen[str]:
+@contextmanager
+def comparing(out: Path, jobs: str, finished: int) -> Iterator[subprocess.Popen[str]]:
     """A long comparison whose progress bar has shown that many finished trials."""
     command = [*FAIRLEAD, "compare", "ecsrl", "--set", "duration_s=20", "--seeds", str(SEEDS), "--json", str(out)]
-    process = subprocess.Popen(
-        [*command, "--jobs", jobs],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"FORCE_COLOR": "1", "TTY_INTERACTIVE": "1", "COLUMNS": "150"},  # the bar as in a terminal
-        start_new_session=True,
-    )
-    assert process.stderr is not None
-    seen = ""
-    while not any(int(n) >= finished for n in re.findall(rf"(\d+)/{SEEDS}", seen)):
-        character = process.stderr.read(1)
-        assert character, f"it ended early: {seen[-300:]}"
-        seen += character
-    return process
+    terminal = {"FORCE_COLOR": "1", "TTY_INTERACTIVE": "1", "COLUMNS": "150"}  # the bar as in a terminal
+    with started([*command, "--jobs", jobs], env=os.environ | terminal) as process:
+        assert process.stderr is not None
+        seen = ""
+        while not any(int(n) >= finished for n in re.findall(rf"(\d+)/{SEEDS}", seen)):
+            character = process.stderr.read(1)
+            assert character, f"it ended early: {seen[-300:]}"
+            seen += character
+        yield process
 
 
 def kept(process: subprocess.Popen[str], out: Path, exit_code: int, why: str) -> int:
@@ -161,23 +159,16 @@ def kept(process: subprocess.Popen[str], out: Path, exit_code: int, why: str) ->
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
-
-
-def alive(pid: int) -> bool:
-    """Whether it still runs; one that has ended and is not yet fetched by its parent does not."""
-    state = Path(f"/proc/{pid}/stat")
-    return state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return [c for c in children(process.pid) if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
 
 
 def test_sigterm_does_the_same_and_leaves_no_worker_behind(tmp_path: Path) -> None:
-    process = started(tmp_path / "out.json", "2", finished=3)
-    workers = workers_of(process)
-    process.terminate()
-    assert 3 <= kept(process, tmp_path / "out.json", 130, "interrupted") < SEEDS
-    assert len(workers) == 2
-    assert not any(alive(worker) for worker in workers)
+    with comparing(tmp_path / "out.json", "2", finished=3) as process:
+        workers = workers_of(process)
+        process.terminate()
+        assert 3 <= kept(process, tmp_path / "out.json", 130, "interrupted") < SEEDS
+        assert len(workers) == 2
+        assert not any(map(alive, workers))
 
 
 def test_json_can_go_to_standard_output() -> None:
@@ -189,18 +180,19 @@ def test_json_can_go_to_standard_output() -> None:
 @pytest.mark.parametrize("arguments", [["--help"], ["show", "full-edge"]])
 def test_a_reader_that_has_gone_is_no_error(arguments: list[str]) -> None:
     """As `fairlead show full-edge | head -1` is."""
-    process = subprocess.Popen([*FAIRLEAD, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.close()
-    assert (process.communicate(timeout=100)[1], process.returncode) == (b"", 0)
+    with started([*FAIRLEAD, *arguments]) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert (process.communicate(timeout=100)[1], process.returncode) == ("", 0)
 
 
 def test_a_reader_that_has_gone_does_not_cost_the_file(tmp_path: Path) -> None:
     question = ["compare", "ecsrl", "--set", "duration_s=5", "--policies", "closest", "--seeds", "2"]
-    process = subprocess.Popen([*FAIRLEAD, *question, "--json", "out.json"], cwd=tmp_path, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.wait(timeout=100) == 0
+    with started([*FAIRLEAD, *question, "--json", "out.json"], cwd=tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.communicate(timeout=100)
+        assert process.returncode == 0
     assert json.loads((tmp_path / "out.json").read_text())["complete"] is True
 
 
@@ -243,16 +235,26 @@ def test_numbers_are_never_cut_whatever_the_terminal(columns: int) -> None:
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_keeps_the_finished_runs_and_says_so(tmp_path: Path, jobs: str) -> None:
-    process = started(tmp_path / "out.json", jobs, finished=1)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
-    assert 1 <= kept(process, tmp_path / "out.json", 130, "interrupted") < SEEDS
+    with comparing(tmp_path / "out.json", jobs, finished=1) as process:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+        assert 1 <= kept(process, tmp_path / "out.json", 130, "interrupted") < SEEDS
 
 
 def test_a_killed_worker_costs_no_finished_run(tmp_path: Path) -> None:
-    process = started(tmp_path / "out.json", "2", finished=3)
-    os.kill(workers_of(process)[0], signal.SIGKILL)
-    why = "a worker process was killed (out of memory? try fewer --jobs)"
-    assert 3 <= kept(process, tmp_path / "out.json", 1, why) < SEEDS
+    with comparing(tmp_path / "out.json", "2", finished=3) as process:
+        os.kill(workers_of(process)[0], signal.SIGKILL)
+        why = "a worker process was killed (out of memory? try fewer --jobs)"
+        assert 3 <= kept(process, tmp_path / "out.json", 1, why) < SEEDS
+
+
+@pytest.mark.parametrize("inherited", [None, ignore_sigint], ids=["", "inherited-as-ignored"])
+def test_ctrl_c_ends_any_command_however_it_was_started(inherited: Callable[[], None] | None, tmp_path: Path) -> None:
+    with started([*FAIRLEAD, "detect", "--watch", "--root", str(tmp_path)], preexec_fn=inherited) as process:
+        assert process.stdout is not None
+        assert "no accelerator so far" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[1] == "fairlead: interrupted\n"
+        assert process.returncode == 130
 
 
 @pytest.mark.parametrize(

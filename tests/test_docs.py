@@ -39,7 +39,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+#: They train agents or compare and draw a lot; `make test-slow` runs them.
+SLOW = {f"docs/{page}.md" for page in ("guides/reports", "guides/trace", "guides/training", "results/ecsrl")}
+
+
+def runs_of(page: Path) -> Any:
+    marks = [pytest.mark.slow] if name_of(page) in SLOW else []
+    return pytest.param(page, id=name_of(page), marks=marks)
+
+
+@pytest.mark.parametrize("page", map(runs_of, PAGES))
 def test_the_blocks_of_a_page_run(page: Path, folder: Path) -> None:
     if page.is_relative_to(ROOT / "examples"):
         shutil.copytree(page.parent, folder, dirs_exist_ok=True)

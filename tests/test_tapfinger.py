@@ -21,6 +21,7 @@ from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.task_records import Snapshot
+from fairlead.learn.tapfinger import export
 from fairlead.learn.tapfinger.export import write_bundle
 from fairlead.learn.tapfinger.network import ABLATIONS, Inputs, TapFinger
 from fairlead.learn.tapfinger.play import as_inputs, play, shape_of
@@ -399,7 +400,11 @@ def test_a_group_branches_from_one_of_its_worlds(tmp_path: Path) -> None:
     assert len(np.unique(worlds.world["seed"])) == 4
 
 
-def test_a_training_that_is_resumed_goes_on_as_if_never_stopped(trained: Path, tmp_path: Path) -> None:
+def test_a_training_that_is_resumed_goes_on_as_if_never_stopped(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "as_onnx", lambda *_: b"")  # most of the time, and no part of what is resumed
+    monkeypatch.setattr(export, "check", lambda *_: None)
     out = tmp_path / "stopped"
     assert train_tapfinger(question(out), Quiet(stop_after=2), resume=False).step < 512
     state = train_tapfinger(question(out), Quiet(), resume=True)
@@ -434,7 +439,7 @@ def test_a_checkpoint_of_another_training_is_refused(trained: Path, tmp_path: Pa
         train_tapfinger(question(tmp_path), Quiet(), resume=True)
 
 
-@pytest.mark.parametrize("mode", ["multi", "single"])
+@pytest.mark.parametrize("mode", ["multi", pytest.param("single", marks=pytest.mark.slow)])
 def test_a_bundle_decides_as_the_network_does(network: TapFinger, tmp_path: Path, mode: str) -> None:
     changes = (*SMALL, f"mode={mode}")
     world = task_world(load_tasks("tapfinger-3", changes), changes)
@@ -594,9 +599,9 @@ def test_a_bundle_of_tasks_is_refused_where_requests_are(capsys: pytest.CaptureF
 def test_a_bundle_keeps_the_speeds_of_its_training(trained: Path) -> None:
     world, policy = small_world(), find_task_policy(str(trained))
     assert isinstance(policy, LearnedTaskPolicy)
-    assert policy.placer.document["tasks"]["speeds"] == world.tasks["speeds"]
+    assert policy.bundle.manifest.document["tasks"]["speeds"] == world.tasks["speeds"]
     assert sorted(world.tasks["speeds"]) == ["insensitive", "sensitive"]
-    assert policy.warning(load_tasks("tapfinger-3"), world.plan.steps) == ""
+    assert policy.bundle.warning(policy.name, facts_of(load_tasks("tapfinger-3"), world.plan)) == ""
 
 
 def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
@@ -654,6 +659,7 @@ def test_the_command_trains_a_bundle_that_compare_runs(tmp_path: Path, capsys: p
     assert detail["learned"]["decisions"] > 0
 
 
+@pytest.mark.slow
 def test_the_stand_alone_form_stops_in_time_and_leaves_a_checkpoint(tmp_path: Path) -> None:
     world, out = tmp_path / "world.npz", tmp_path / "there"
     assert main(["train", "tapfinger", "--scenario", "tapfinger-3", "--set", "tasks=12", "--world", str(world)]) == 0

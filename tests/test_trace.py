@@ -11,7 +11,10 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +32,7 @@ from fairlead.profile.trace.allocations import Allocation, this_machine
 from fairlead.profile.trace.family import family, round_to_125
 from fairlead.profile.trace.progress_lines import Point, Telling, curve, found_target
 from fairlead.scenarios.loader import load_tasks
+from processes import alive, ends, ignore_sigint, started
 
 BEGIN = """\
 import json, os, sys, time
@@ -467,23 +471,6 @@ def test_two_at_once_in_one_folder_are_refused(capsys: pytest.CaptureFixture[str
 # ---- interrupts
 
 
-def alive(pid: int) -> bool:
-    state = Path(f"/proc/{pid}/stat")
-    return state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def ends(pid: int) -> bool:
-    """Whether it ends: a signal is sent in no time, and obeyed a little later."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], 30)[0])
-    finally:
-        os.close(descriptor)
-
-
 WAITS = """\
 import subprocess
 if os.path.exists('pids'):
@@ -494,43 +481,58 @@ if os.path.exists('pids'):
 """
 
 
-def interrupted_in_the_second_run() -> tuple[subprocess.Popen[str], list[int]]:
+@contextmanager
+def waiting_in_the_second_run(**options: Any) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """A trace whose first run is finished and whose second waits; the processes of the second."""
     assert trace(program(WAITS + ANSWERS)) == 0
     os.mkfifo("pids")  # the second run tells its processes there, and goes no further
+    told = os.open("pids", os.O_RDWR)  # opened so, it does not wait for a writer
     command = [sys.executable, "-m", "fairlead", "trace", "task.py", "--cpu", "1", "--repeats", "2", "--out", "out"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    pids = [int(word) for word in Path("pids").read_text().split()]
-    assert all(map(alive, pids))
-    return process, pids
+    try:
+        with started(command, **options) as process:
+            assert select.select([told], [], [], 60)[0], "the second run did not start"
+            pids = [int(word) for word in os.read(told, 100).split()]
+            assert all(map(alive, pids))
+            try:
+                yield process, pids
+            finally:
+                for pid in pids:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+    finally:
+        os.close(told)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [
+        pytest.param(signal.SIGINT, {}, id="SIGINT"),
+        pytest.param(signal.SIGINT, {"preexec_fn": ignore_sigint}, id="SIGINT-inherited-as-ignored"),
+        pytest.param(signal.SIGTERM, {}, id="SIGTERM"),
+    ],
+)
 def test_an_interrupt_ends_the_task_and_keeps_what_is_finished(
-    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals, options: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process, pids = interrupted_in_the_second_run()
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert said.splitlines() == [
-        "1 of 2 runs were finished before (out)",
-        "fairlead: interrupted; 1 of 2 runs were finished and are kept; the same command goes on with what out has",
-    ]
-    assert all(map(ends, pids))
+    with waiting_in_the_second_run(**options) as (process, pids):
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert said.splitlines() == [
+            "1 of 2 runs were finished before (out)",
+            "fairlead: interrupted; 1 of 2 runs were finished and are kept; the same command goes on with what out has",
+        ]
+        assert all(map(ends, pids))
     Path("pids").unlink()
     assert trace("task.py", repeats="2") == 0
     assert len(list(Path("out/runs").glob("*/run.json"))) == 2
 
 
 def test_the_task_does_not_outlive_a_trace_that_is_killed() -> None:
-    process, (task, child) = interrupted_in_the_second_run()
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    try:
+    with waiting_in_the_second_run() as (process, (task, _)):  # what the task started has to end by itself
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
         assert ends(task)
-    finally:
-        os.kill(child, signal.SIGKILL)  # nobody else would: it is the task's, which had no say
 
 
 # ---- wrong input

@@ -10,7 +10,6 @@ import json
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -47,6 +46,7 @@ from fairlead.policies.observe import dispatch_features, dispatch_size, observe_
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.world_file import workload_seed, worlds_of
+from processes import started
 
 SOURCES = Path(__file__).parent.parent / "src"
 LIGHT = {"aset": ["duration_s=60"], "ecsrl": ["duration_s=10", "rate=18500"]}
@@ -195,19 +195,14 @@ def test_the_same_seed_trains_the_same_agent(agent: str, words: list[str], input
 )
 def test_a_training_that_is_stopped_goes_on_where_it_was(agent: str, number: int, steps: str, tmp_path: Path) -> None:
     command = training(agent, tmp_path, steps=steps)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fairlead", *command],
-        env=os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    while not (line := process.stderr.readline()).startswith("step "):
-        assert line, process.communicate()
-    process.send_signal(number)
-    words = process.communicate(timeout=120)[1]
-    assert process.returncode == 130, words
+    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"}
+    with started([sys.executable, "-m", "fairlead", *command], env=environment) as process:
+        assert process.stderr is not None
+        while not (line := process.stderr.readline()).startswith("step "):
+            assert line, process.communicate()
+        process.send_signal(number)
+        words = process.communicate(timeout=120)[1]
+        assert process.returncode == 130, words
     assert "the same command with --resume goes on" in words
     assert {"model.onnx", "manifest.json", "curve.csv", "checkpoint"} <= {p.name for p in tmp_path.iterdir()}
     before = curve_of(tmp_path)

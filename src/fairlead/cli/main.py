@@ -19,6 +19,7 @@ from fairlead.cli.host.options import add_detect
 from fairlead.cli.models.options import add_models
 from fairlead.cli.models.predict_options import add_calibrate, add_evaluate, add_predict
 from fairlead.cli.models.profile_options import add_profile
+from fairlead.cli.signals import stops_raise
 from fairlead.cli.trace.options import add_trace
 from fairlead.cli.train.options import add_train
 from fairlead.domain.errors import UserError, nearest
@@ -121,6 +122,7 @@ def _run(arguments: list[str]) -> int:
     return int(getattr(import_module(f"fairlead.cli.{module}"), function)(args))
 
 
+@stops_raise()
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; 0 when all went well, 2 on wrong input, 130 when interrupted."""
     try:
