@@ -24,6 +24,7 @@ _DEEPEST = 20
 _MOST_VALUES = 200_000  # once aliases stand for what they mean
 _LONGEST_NUMBER = 100
 _LONGEST_KEY = 200
+_MERGE = object()  # the key <<
 _CORE = "tag:yaml.org,2002:"
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")
 _NOT_IN_TEXT = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -103,7 +104,7 @@ class _Reader:
         node.ended = True
         return node
 
-    def _meant(self, alias: str, line: int) -> _Node:
+    def _meant(self, alias: Any, line: int) -> _Node:
         if alias not in self.anchors:
             raise self.refused(line, f"the alias *{alias} stands for nothing: no &{alias} is before it")
         if not self.anchors[alias].ended:
@@ -118,7 +119,7 @@ class _Reader:
             tag = loader.resolve(yaml.ScalarNode, text, event.implicit)
         kind = tag.removeprefix(_CORE)
         if kind == "merge":
-            raise self.refused(line, "merge keys (<<) are not read; `extends` takes over another scenario")
+            return _MERGE
         if kind not in ("null", "bool", "int", "float", "str"):
             raise self.refused(line, f"the tag {shown(tag)} is not known here")
         if kind == "int" and len(text) > _LONGEST_NUMBER:  # before it is computed, which can take long
@@ -137,18 +138,39 @@ class _Reader:
         """The data of a piece, in which every alias is a copy."""
         self._checked(node.line, len(path))
         self.lines.setdefault(path, self.where(node.line))
+        if node.value is _MERGE:
+            raise self.refused(node.line, "<< is a key")
         if node.kind == "scalar":
             return node.value
         if node.kind == "list":
             return [self.plain(item, (*path, i)) for i, item in enumerate(node.inner)]
         data: dict[str, Any] = {}
-        for key_node, inner in zip(node.inner[::2], node.inner[1::2], strict=True):
+        for key_node, inner in self._entries(node, len(path)):
             key = self._key(key_node)
             if key in data:
                 raise self.refused(key_node.line, f"{'.'.join(map(str, (*path, key)))} is given twice")
             self.lines[*path, key] = self.where(key_node.line)
             data[key] = self.plain(inner, (*path, key))
         return data
+
+    def _entries(self, node: _Node, depth: int) -> list[tuple[_Node, _Node]]:
+        """Keys and values of a map. What `<<` merges into it comes first, without the keys that it has itself."""
+        given = list(zip(node.inner[::2], node.inner[1::2], strict=True))
+        if not any(key.value is _MERGE for key, _ in given):
+            return given
+        self._checked(node.line, depth)
+        own = [(key, inner) for key, inner in given if key.value is not _MERGE]
+        taken, merged = {key.value for key, _ in own if key.kind == "scalar"}, []
+        for key, inner in given:
+            for one in (inner.inner if inner.kind == "list" else [inner]) if key.value is _MERGE else ():
+                if one.kind != "map":
+                    raise self.refused(key.line, "<< takes a map, or a list of maps")
+                for entry in self._entries(one, depth + 1):
+                    self._checked(one.line, depth)
+                    if entry[0].value not in taken:
+                        merged.append(entry)
+                        taken.add(entry[0].value)
+        return [*merged, *own]
 
     def _key(self, node: _Node) -> str:
         key = str(node.value)
