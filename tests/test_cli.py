@@ -210,11 +210,11 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
     from rich.progress import Progress
 
     from fairlead.cli.experiments.run import ProgressTeller
-    from fairlead.policies import jit
+    from fairlead.policies import compile_cache
 
     question = argparse.Namespace(command="sweep", ray=None)
-    for cached, words in ((True, "sweeping"), (False, "compiling the engine (first run, about a minute)")):
-        monkeypatch.setattr(jit._config, "CACHE_DIR", str(tmp_path))
+    for cached, words in ((True, "sweeping"), (False, "compiling the engine (first run; about a minute)")):
+        monkeypatch.setattr(compile_cache._config, "CACHE_DIR", str(tmp_path))
         (tmp_path / "serving_1").mkdir(exist_ok=True)
         index = tmp_path / "serving_1" / "handle._advance_worlds-1.py311.nbi"
         index.touch() if cached else index.unlink()

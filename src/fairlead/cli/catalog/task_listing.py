@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from fairlead.cli.console import columns_table
 from fairlead.domain.tasks import Speed, TaskScenario
 from fairlead.policies.tasks.interface import TaskPolicy
-
-
-def columns_table(*columns: str) -> Table:
-    """An empty table."""
-    table = Table(header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
 
 
 def powers(policy: TaskPolicy) -> str:
@@ -44,7 +36,7 @@ def show_task_scenario(out: Console, s: TaskScenario) -> None:
         f"{r.name}: at most {most[r.name]} a task" if r.elastic else f"{r.name}: as needed"
         for r in s.resources.values()
     )
-    out.print(f"\n[bold]resources[/bold]: {'; '.join(limits)}")
+    out.print(f"\n[bold]resources[/bold]: {escape('; '.join(limits))}")
     reach = w.reach
     words = "a random subset of clusters" if reach.draw == "subset" else (
         f"clusters behind links of {reach.least_bandwidth_mbps:g} Mbit/s and {reach.most_latency_ms:g} ms "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from fairlead import __version__
 from fairlead.cli.console import console
 from fairlead.cli.degradation.simulate import show_matrices
 from fairlead.cli.experiments.run import check_outputs, write_outputs
+from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError, nearest
 from fairlead.experiments.result_file import plain, versions
 from fairlead.measure.degradation_matrix import Matrix, names
@@ -45,9 +45,9 @@ def run_measure(args: argparse.Namespace) -> int:
         write_outputs(args, _document(args, workloads, found, lanes))
         if args.scenario:
             write_whole(Path(args.scenario), scenario_text(found, _accuracy(workloads)))
-            print(f"scenario written to {args.scenario}", file=sys.stderr)
+            note(f"scenario written to {args.scenario}")
     if found.interrupted:
-        print(f"fairlead: interrupted; mixes of up to {found.most} of each were whole, and are shown", file=sys.stderr)
+        note(f"fairlead: interrupted; mixes of up to {found.most} of each were whole, and are shown")
         return 130
     return 0
 

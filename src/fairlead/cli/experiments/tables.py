@@ -73,7 +73,7 @@ def print_fitting(out: Console, columns: Columns, least_important_first: list[st
     out.print(table(columns))
     if left_out:
         named = ", ".join(heading for heading in order if heading in left_out)
-        out.print(f"[dim]no room here for: {named} (a wider terminal or --json has them)[/dim]")
+        out.print(f"[dim]no room here for: {escape(named)} (a wider terminal or --json has them)[/dim]")
 
 
 def width(columns: Columns) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fairlead.cli.console import console
 from fairlead.cli.experiments.tables import plus_minus
+from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError
 from fairlead.domain.tasks import TunedRule
 from fairlead.experiments.result_file import as_json, plain, versions
@@ -37,7 +37,7 @@ def run_tune(args: argparse.Namespace) -> int:
     _show(found, args)
     if args.json:
         write_whole(Path(args.json), as_json(_document(found, args)))
-        print(f"the rule is in {args.json}", file=sys.stderr)
+        note(f"the rule is in {args.json}")
     return 0
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-import sys
 import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fairlead.cli.streams import note
 from fairlead.detect.catalog import read_catalog
 from fairlead.detect.detector import Detection, detect, measure
 from fairlead.detect.labels import feature_file, labels
@@ -44,7 +44,7 @@ def run_detect(args: argparse.Namespace) -> int:
     else:
         _give(_text(found, args.form, None), args.output)
     for path, why in found.problems.items():
-        print(f"fairlead: {path}: {why}: what it would tell is unknown, not absent", file=sys.stderr)
+        note(f"fairlead: {path}: {why}: what it would tell is unknown, not absent")
     return 0
 
 
@@ -64,7 +64,7 @@ def _watch(watch: Watch, words: list[str], args: argparse.Namespace) -> int:
         _tell(watch, words, args)
         for path, why in watch.known.problems.items():
             if said.get(path) != why:  # once
-                print(f"fairlead: {path}: {why}", file=sys.stderr, flush=True)
+                note(f"fairlead: {path}: {why}")
         said = dict(watch.known.problems)
         if end.wait(max(0.0, watch.due() - time.monotonic())):
             return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.table import Table
 
 from fairlead.cli.console import console
 from fairlead.cli.models.profile import given_sizes
+from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError, nearest
 from fairlead.profile.analysis import Analysis
 from fairlead.profile.onnx_file import analyse
@@ -58,7 +58,7 @@ def _every() -> list[Device]:
     found = []
     for one in all_devices():
         if isinstance(one, UserError):
-            print(f"fairlead: left out: {one}", file=sys.stderr)
+            note(f"fairlead: left out: {one}")
         else:
             found.append(one)
     return found

@@ -23,6 +23,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fairlead.cli.console import console
+from fairlead.cli.streams import note
 from fairlead.cli.trace.options import SHIPPED
 from fairlead.detect.nvml import load_nvml
 from fairlead.domain.errors import UserError, nearest
@@ -49,7 +50,7 @@ def run_trace(args: argparse.Namespace) -> int:
         with _sigterm_as_ctrl_c(), tell.bar:
             traces = traced(question, tell)
     except KeyboardInterrupt:
-        print(f"fairlead: interrupted; {tell.words()}", file=sys.stderr)
+        note(f"fairlead: interrupted; {tell.words()}")
         return 130
     except UserError as error:
         raise UserError(f"{error}; {tell.words()}" if tell.done else str(error)) from None
@@ -58,7 +59,7 @@ def run_trace(args: argparse.Namespace) -> int:
     _show(question, traces)
     if args.plots:
         written = write_trace_plots(_plots(question, traces), Path(args.plots), f"measured on {question.machine.name}")
-        print(f"{len(written)} plots written to {args.plots}", file=sys.stderr)
+        note(f"{len(written)} plots written to {args.plots}")
     return 0
 
 
@@ -191,7 +192,7 @@ class BarTell(Tell):
         """Say it."""
         self.done, self._total = runs, total
         if runs:
-            print(f"{runs} of {total} runs were finished before ({self._question.folder})", file=sys.stderr)
+            note(f"{runs} of {total} runs were finished before ({self._question.folder})")
         self._update(0.0)
 
     def running(self, task: Task, allocation: Allocation, repeat: int) -> None:

@@ -9,13 +9,13 @@ import argparse
 import hashlib
 import json
 import shlex
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.progress import Progress
 
+from fairlead.cli.streams import note
 from fairlead.cli.train.progress import BarTeller, check_options, need_libraries, progress_bar
 from fairlead.domain.errors import UserError
 from fairlead.learn.shared.settings import list_settings, numbers, tuned
@@ -164,7 +164,7 @@ def _close(args: argparse.Namespace, learner: Learner, answer: Answer) -> int:
     resume = "the same command with --resume goes on"
     if answer.best < 0:
         kept = f"{answer.steps:,} steps are kept, {resume}" if answer.steps else "before training began"
-        print(f"fairlead: interrupted, {kept}; there is no bundle yet: nothing was validated", file=sys.stderr)
+        note(f"fairlead: interrupted, {kept}; there is no bundle yet: nothing was validated")
         return 130
     best = answer.points[answer.best]
     print(f"{args.out}: the agent after {best.step:,} steps; gap to the best rule of each place:")
@@ -177,5 +177,5 @@ def _close(args: argparse.Namespace, learner: Learner, answer: Answer) -> int:
     print(f"try it on workloads that had no part in this: {shlex.join(example)}")
     if answer.finished:
         return 0
-    print(f"fairlead: interrupted after {answer.steps:,} steps; {resume}", file=sys.stderr)
+    note(f"fairlead: interrupted after {answer.steps:,} steps; {resume}")
     return 130

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.progress import Progress
 
+from fairlead.cli.streams import note
 from fairlead.cli.train.progress import BarTeller, check_options, need_libraries, progress_bar
 from fairlead.domain.errors import UserError
 from fairlead.learn.shared.settings import list_settings, numbers, tuned
@@ -109,7 +109,7 @@ def _close(args: argparse.Namespace, state: State) -> int:
 
     resume = "the same command with --resume goes on"
     if not state.points:
-        print(f"fairlead: interrupted, {resume}; there is no bundle yet: nothing was validated", file=sys.stderr)
+        note(f"fairlead: interrupted, {resume}; there is no bundle yet: nothing was validated")
         return 130
     changes = [word for change in args.overrides for word in ("--set", change)]
     bundle = args.out if Path(args.out).name != args.out else f"./{args.out}"  # a bare name could be another policy's
@@ -118,5 +118,5 @@ def _close(args: argparse.Namespace, state: State) -> int:
     print(f"try it on workloads that had no part in this: {shlex.join(example)}")
     if state.step >= args.steps:
         return 0
-    print(f"fairlead: interrupted after {state.step:,} decisions; {resume}", file=sys.stderr)
+    note(f"fairlead: interrupted after {state.step:,} decisions; {resume}")
     return 130

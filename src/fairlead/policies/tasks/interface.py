@@ -49,11 +49,10 @@ class TaskPolicy:
     @cached_property
     def compiled(self) -> Any:
         """The function as Numba code of exactly the interface's signature."""
-        import numba
-
+        from fairlead.policies.jit import compiled_rule
         from fairlead.policies.tasks.numba_signature import decide_signature
 
-        return numba.njit(decide_signature(), cache=True, nogil=True, error_model="numpy")(self.function)
+        return compiled_rule(self.function, decide_signature())
 
     def parameters(self, scenario: TaskScenario, steps: Any) -> Any:
         """What it makes of a scenario, float64 (P,)."""
