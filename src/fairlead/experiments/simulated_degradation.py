@@ -24,9 +24,10 @@ from fairlead.domain.scenario import Scenario
 from fairlead.experiments.result_file import plain, versions
 from fairlead.measure.degradation_matrix import Matrix
 from fairlead.policies.interface import Policy
+from fairlead.policies.snapshot.fleet import typical_size_kb
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import DRAWS, STREAM, Plan
-from fairlead.sim.serving.plan import build_plan, typical_size_kb
+from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.workload import Workload
 from fairlead.sim.serving.world import new_world
 

@@ -1,7 +1,7 @@
 """Rates of a device of which a few models were timed, from all devices of a table.
 
-First the times of the table's other models as they go together on other devices (`matrix_completion`), then rates near to
-the population's (`rates`) that fit to all of them: with these any model can be predicted.
+First the times of the table's other models as they go together on other devices (`matrix_completion`), then rates
+near to the population's (`rates`) that fit to all of them: with these any model can be predicted.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import numpy as np
 from numba import types
 
 from fairlead.domain.errors import PolicyError
+from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.observe import (
     FLOATS,
@@ -26,7 +27,7 @@ from fairlead.policies.observe import (
 )
 from fairlead.sim.gym.batch import FLAGS, MASKS, OBSERVATIONS, TABLE, Batch
 from fairlead.sim.gym.world_file import Worlds
-from fairlead.sim.serving.addresses import ROWS_OF_WORDS, WORDS, plan_at, world_at
+from fairlead.sim.serving.addresses import plan_at, world_at
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, FAULT
 

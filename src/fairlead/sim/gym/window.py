@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from fairlead.domain.errors import PolicyError, UserError, one_line
+from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.interface import find
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.observe import FLOATS, window_features
 from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.world_file import Worlds
-from fairlead.sim.serving.addresses import ROWS_OF_WORDS, WORDS, world_at
+from fairlead.sim.serving.addresses import world_at
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_WINDOW, FAULT, INTO_DRAIN, WINDOW
 from fairlead.sim.serving.window_view import WindowView, ended_window

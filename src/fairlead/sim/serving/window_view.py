@@ -12,9 +12,10 @@ import numpy as np
 from numba import types
 
 from fairlead.domain.records import TRAFFIC
+from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.jit import inlined, kernel, typed_kernel
 from fairlead.policies.observe import FARTHEST_MS, FLOATS, TRAFFIC_ROWS, observe_window, window_scale, window_size
-from fairlead.sim.serving.addresses import ROWS_OF_WORDS, WORDS, plan_at, world_at
+from fairlead.sim.serving.addresses import plan_at, world_at
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import DONE, Plan
 

@@ -134,7 +134,8 @@ class TaskBatch:
     def saves(self, wanted: Sequence[Any], rule: tuple[Any, Any], steps: int, futures: int) -> tuple[Any, Any]:
         """What a joint decision would save beside a rule, and each agent's choice alone: (B,), (B, N).
 
-        See `counterfactual`.         Wanted is what `step` is given; the rule a compiled policy that only starts tasks, with its parameters.
+        See `counterfactual`. Wanted is what `step` is given; the rule a compiled policy that only starts tasks, with
+        its parameters.
         """
         team, own = np.zeros(self.size), np.zeros(self.won.shape)
         answers = [new_placements(self.plan, room) for room in self._rooms]
