@@ -6,6 +6,7 @@ in the order of the question, so that they never depend on how many workers ther
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -75,7 +76,7 @@ class Comparison:
         def key(policy: str) -> tuple[float, float, str]:
             figures = (self.adapter.objective, "fallback_share")
             reached, fell_back = (estimate(self.values(label, policy, figure)).mean for figure in figures)
-            return -self.adapter.sign * reached, fell_back, policy
+            return -self.adapter.sign * (0.0 if math.isnan(reached) else reached), fell_back, policy
 
         return sorted(alive, key=key)
 
@@ -101,7 +102,13 @@ class Comparison:
     def bound_values(self, label: str) -> list[float]:
         """The bound on the objective of each finished seed; empty unless all have one, as means of others differ."""
         bounds, seeds = self.bounds.get(label, {}), self.done_seeds(label)
-        return [bounds[s] for s in seeds] if all(s in bounds for s in seeds) else []
+        found = [bounds[s] for s in seeds] if all(s in bounds for s in seeds) else []
+        return [] if all(map(math.isnan, found)) else found
+
+    def empty_seeds(self, label: str) -> list[int]:
+        """Finished seeds with which nothing arrives, so that their shares are undefined."""
+        some = self.runs[label][self.ranking(label)[0]]
+        return [s for s in self.done_seeds(label) if some[s].get("requests") == 0]
 
 
 def compare(

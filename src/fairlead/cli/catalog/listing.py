@@ -17,6 +17,7 @@ from fairlead.domain.models import Deployment, Latency, Variant
 from fairlead.domain.scenario import Scenario
 from fairlead.domain.tasks import TaskScenario
 from fairlead.domain.workload import Draw
+from fairlead.measure.numerals import counted
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.interface import registry
@@ -93,7 +94,7 @@ def run_show(args: argparse.Namespace) -> int:
     else:
         _show_serving(out, s)
     assumed = s.assumptions()
-    out.print(f"[bold]{len(assumed)} assumptions[/bold] (numbers that nothing public gives)")
+    out.print(f"[bold]{counted(len(assumed), 'assumption')}[/bold] (numbers that nothing public gives)")
     for path, words in assumed:
         out.print(f"  {escape(path)}: {escape(words)}", soft_wrap=True)
     return 0

@@ -56,7 +56,7 @@ def show_matrices(out: Console, matrices: Sequence[Matrix]) -> None:
             fit = m.fit()
             points = sum(not level.infinite for level in m.curve())
             sure = f", R² {fit.r2:.3f}" if fit and points > 2 else ""
-            line = f"{fit.slope:+.3f} for each more{sure}" if fit else "none, too few fit"
+            line = f"{fit.slope:+z.3f} for each more{sure}" if fit else "none, too few fit"
             out.print(f"mean by how many run, it included: {means}\nlinear fit: {line}\n")
 
 
@@ -70,7 +70,7 @@ def _show_slopes(out: Console, by_rho: Mapping[float, Sequence[Matrix]]) -> None
     devices = by_device(next(iter(by_rho.values())))
     columns = {"arrives": [f"{name} on {there[0].device}" for there in devices.values() for name in names(there)]}
     for rho, matrices in by_rho.items():
-        columns[f"{rho:g}"] = [f"{fit.slope:.2f}" if (fit := m.fit()) else "" for m in matrices]
+        columns[f"{rho:g}"] = [f"{fit.slope:z.2f}" if (fit := m.fit()) else "" for m in matrices]
     out.print(_table(columns))
 
 

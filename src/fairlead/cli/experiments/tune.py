@@ -19,6 +19,7 @@ from fairlead.domain.tasks import TunedRule
 from fairlead.experiments.result_file import as_json, plain, versions
 from fairlead.experiments.tune import FIRST_SEED, Tuned, tune
 from fairlead.measure.files import check_writable, write_whole
+from fairlead.measure.numerals import counted
 from fairlead.scenarios.loader import load_tasks
 
 _MOST_WORKLOADS = 10_000
@@ -54,7 +55,7 @@ def _plain(table: Any) -> dict[str, dict[str, int]]:
 def _show(found: Tuned, args: argparse.Namespace) -> None:
     out = console()
     steps = plus_minus(found.steps, "{:.3f}")
-    out.print(f"{found.tried:,} rules on {found.steps.n} workloads; the best has {steps} steps to completion")
+    out.print(f"{counted(found.tried, 'rule')} on {found.steps.n} workloads; the best has {steps} steps to completion")
     if found.gain is not None:
         out.print(f"{plus_minus(found.gain, '{:.3f}')} less than the rule that the scenario has")
     out.print("\nfor the scenario:\n")

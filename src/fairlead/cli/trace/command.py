@@ -28,6 +28,7 @@ from fairlead.cli.trace.options import SHIPPED
 from fairlead.detect.nvml import load_nvml
 from fairlead.domain.errors import UserError, nearest
 from fairlead.measure.files import check_folder, write_whole
+from fairlead.measure.numerals import counted
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.plots.tasks.progress import progress
 from fairlead.measure.report.static import converter, write_trace_plots
@@ -248,12 +249,12 @@ def _show(question: Question, traces: list[Traced]) -> None:
 
 def _end(question: Question, one: Traced) -> str:
     if one.of is not None:
-        return f"inference of {one.of:,} samples"
+        return f"inference of {counted(one.of, 'sample')}"
     first = one.runs[max(one.runs)][0]
     begin = f"training from a validation loss of {first.points[0].loss:.4g} to the target {one.target_loss:g}"
     if one.task.target_loss is not None:
         return begin
-    return f"{begin}, {100 * FALL:.0f} % of the way that it fell in {first.points[-1].count} epochs"
+    return f"{begin}, {100 * FALL:.0f} % of the way that it fell in {counted(first.points[-1].count, 'epoch')}"
 
 
 def _plots(question: Question, traces: list[Traced]) -> dict[str, Plot]:

@@ -96,7 +96,7 @@ class _Teller(BarTeller):
     def validated(self, point: Point, best: bool) -> None:
         from fairlead.learn.tapfinger.training import words
 
-        self.say(f"{point.gap:+.3f} ±{point.ci95:.3f} steps to the tuned rule", words(point), best)
+        self.say(f"{point.gap:+z.3f} ±{point.ci95:.3f} steps to the tuned rule", words(point), best)
 
     def close(self) -> None:
         if self._logs is not None:
