@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.errors import RunError, UserError, one_line
 from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.fingerprint import keys
 from fairlead.experiments.trial import AnyScenario, Figures, Trial, TrialResult
@@ -146,6 +146,8 @@ def compare(
             result.interrupted = "interrupted"
         except WorkersLost as error:
             result.interrupted = str(error)
+        except RunError as error:
+            result.interrupted = f"stopped: {error}"
         except UserError as error:
             if not done:
                 raise

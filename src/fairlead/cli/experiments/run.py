@@ -213,4 +213,4 @@ def _close(result: Comparison, checkpoint: Path | None) -> int:
         return 130 if result.interrupted == "interrupted" else 1
     if checkpoint:
         note(f"all trials are kept in {checkpoint}; the same command, or more values and seeds, reuses them")
-    return 2 if result.failures else 0
+    return 1 if result.failures else 0

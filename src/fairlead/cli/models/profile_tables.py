@@ -64,8 +64,9 @@ def _show_analysis(out: Console, found: Analysis, layers: bool) -> None:
 def _show_runs(out: Console, runs: Measurement, memory: int, layers: bool) -> None:
     best, median, thread = min(runs.wall_ms), statistics.median(runs.wall_ms), min(runs.thread_ms)
     out.print(
-        f"\n{counted(len(runs.wall_ms), 'run')}: {best:.2f} ms the best, {median:.2f} ms the median; {thread:.2f} ms of "
-        f"the calling thread, {runs.kernels_ms:.2f} ms in kernels; a fresh process grew by {_mb(memory)}"
+        f"\n{counted(len(runs.wall_ms), 'run')}: {best:.2f} ms the best, {median:.2f} ms the median; "
+        f"{thread:.2f} ms of the calling thread, {runs.kernels_ms:.2f} ms in kernels; "
+        f"a fresh process grew by {_mb(memory)}"
     )
     total = runs.kernels_ms or 1.0
     if layers:

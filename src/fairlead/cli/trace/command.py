@@ -26,7 +26,7 @@ from fairlead.cli.console import console
 from fairlead.cli.streams import note
 from fairlead.cli.trace.options import SHIPPED
 from fairlead.detect.nvml import load_nvml
-from fairlead.domain.errors import UserError, nearest
+from fairlead.domain.errors import RunError, UserError, nearest
 from fairlead.measure.files import check_folder, write_whole
 from fairlead.measure.numerals import counted
 from fairlead.measure.report.plots import Plot
@@ -54,7 +54,8 @@ def run_trace(args: argparse.Namespace) -> int:
         note(f"fairlead: interrupted; {tell.words()}")
         return 130
     except UserError as error:
-        raise UserError(f"{error}; {tell.words()}" if tell.done else str(error)) from None
+        kind = RunError if isinstance(error, RunError) else UserError
+        raise kind(f"{error}; {tell.words()}" if tell.done else str(error)) from None
     for name, text in family(traces, question.machine.name).items():
         write_whole(question.folder / name, text)
     _show(question, traces)

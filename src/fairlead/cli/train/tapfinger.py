@@ -17,7 +17,7 @@ from fairlead.cli.streams import note
 from fairlead.cli.train.progress import BarTeller, check_options, need_libraries, progress_bar
 from fairlead.domain.errors import UserError
 from fairlead.learn.shared.settings import list_settings, numbers, tuned
-from fairlead.measure.files import check_writable
+from fairlead.measure.files import check_writable, writing
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.world_file import save_task_world, task_world
 
@@ -50,7 +50,8 @@ def run_train_tasks(args: argparse.Namespace) -> int:
     with progress_bar() as bar:
         teller = _Teller(bar, lambda: open_logs(out))
         state = train_tapfinger(question, teller, args.resume)
-        teller.close()
+        with writing(out):
+            teller.close()
     return _close(args, state)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead import __version__
 from fairlead.domain.errors import UserError
-from fairlead.measure.files import check_folder
+from fairlead.measure.files import check_folder, writing
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def alone(out: Path, resume: bool) -> Iterator[None]:
     if there - {".lock", "logs"} and not there & {"checkpoint", "manifest.json"}:
         raise UserError(f"{out}: there are other files; give --out a folder of its own")
     check_folder(out)
-    with (out / ".lock").open("w") as lock:
+    with writing(out), (out / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
