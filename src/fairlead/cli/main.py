@@ -20,7 +20,7 @@ from fairlead.cli.host.options import add_detect
 from fairlead.cli.models.options import add_models
 from fairlead.cli.models.predict_options import add_calibrate, add_evaluate, add_predict
 from fairlead.cli.models.profile_options import add_profile
-from fairlead.cli.streams import note, prepare
+from fairlead.cli.streams import STANDARD_OUTPUT, note, prepare
 from fairlead.cli.trace.options import add_trace
 from fairlead.cli.train.options import add_train
 from fairlead.domain.errors import UserError, nearest
@@ -151,19 +151,16 @@ def main(arguments: list[str] | None = None) -> int:
         _silence()
         return 0
     except OSError as error:
-        where = "standard output" if _silence() else error.filename
-        note(f"fairlead: {where}: {error.strerror}" if where else f"fairlead: {error}")
+        if error.filename == STANDARD_OUTPUT:
+            _silence()
+        why = error.strerror or error
+        note(f"fairlead: {error.filename}: {why}" if error.filename else f"fairlead: {why}")
         return 1
     except MemoryError:
         note("fairlead: out of memory")
         return 1
 
 
-def _silence() -> bool:
-    """Whether what waits to go to standard output can't go there; if so it is dropped."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+def _silence() -> None:
+    """Drop what waits to go to standard output, where it can't go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

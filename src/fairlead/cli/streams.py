@@ -10,9 +10,11 @@ import codecs
 import io
 import os
 import sys
+from typing import Any
 
 from fairlead.domain.errors import printable
 
+STANDARD_OUTPUT = "standard output"
 _SPELLED = {"±": "+-", "²": "2", "∞": "inf", "…": "..."}
 
 
@@ -27,22 +29,22 @@ def note(text: str) -> None:
 
 
 def prepare() -> None:
-    """Make standard output and error such that writing to them raises for a reader that has gone or a full disk alone.
+    """Make sure of standard output and error, once for the process.
 
-    What is closed is /dev/null from now on, so that no file that we open takes its number and gets its text.
+    What is closed is /dev/null from now on, so that no file that we open takes its number and gets its text. An error
+    of standard output says so; standard error has none.
     """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
+    codecs.register_error("spelled", _spelled)
+    for number, name, kind in ((0, "stdin", None), (1, "stdout", _Output), (2, "stderr", _Unheard)):
+        stream = getattr(sys, name)
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number that is free: this one
-            setattr(sys, name, open(number, "w" if number else "r", closefd=False, encoding="utf-8"))  # noqa: SIM115
-    codecs.register_error("spelled", _spelled)
-    if sys.stderr is sys.__stderr__ or sys.__stderr__ is None:  # nobody else's, such as a test's
-        raw = io.BufferedWriter(_Unheard(2, "w", closefd=False))
-        sys.stderr = io.TextIOWrapper(raw, encoding=sys.stderr.encoding, errors="spelled", line_buffering=True)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="spelled")
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+        if kind and (stream is None or stream is getattr(sys, f"__{name}__")):  # nobody else's, such as a test's
+            raw = io.BufferedWriter(kind(number, "w", closefd=False))
+            encoding, lines = getattr(stream, "encoding", "utf-8"), number == 2 or os.isatty(number)
+            setattr(sys, name, io.TextIOWrapper(raw, encoding, errors="spelled", line_buffering=lines))
 
 
 def encodable(text: str, encoding: str) -> str:
@@ -56,11 +58,21 @@ def _spelled(error: UnicodeError) -> tuple[str, int]:
     return "".join(_SPELLED.get(character, "?") for character in lacking), error.end
 
 
+class _Output(io.FileIO):
+    """Standard output, whose errors name it."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from None
+
+
 class _Unheard(io.FileIO):
     """Standard error: that nobody can hear what is told is no reason to stop work."""
 
-    def write(self, data: object) -> int:
+    def write(self, data: Any) -> int:
         try:
-            return super().write(data)  # type: ignore[arg-type]
+            return super().write(data)
         except OSError:
-            return len(memoryview(data))  # type: ignore[arg-type]
+            return len(memoryview(data))

@@ -11,7 +11,11 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")  # with those that turn text around
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # control characters
+    "\u2028\u2029\u202a-\u202e\u2066-\u2069"  # new lines, and what turns text around
+    "\ud800-\udfff\ufffe\uffff]"  # no characters at all
+)
 
 
 class UserError(Exception):
@@ -49,5 +53,5 @@ def one_line(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """The text for one line of a terminal: control characters, which could steer it, are spelled out, as in \\x1b."""
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """The text for one line of a terminal or a page: what could steer it is spelled out, as in \\x1b."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

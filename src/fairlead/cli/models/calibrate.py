@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from fairlead.cli.streams import note
+from fairlead.cli.streams import note, say
 from fairlead.domain.errors import UserError
 from fairlead.measure.files import check_folder, check_writable, write_whole
 from fairlead.profile.predict.calibration import Calibration, calibrate_from, calibrate_here
@@ -38,8 +38,8 @@ def run_calibrate(args: argparse.Namespace) -> int:
             raise UserError("--train needs torch: pip install 'fairlead[train]' (from a checkout: -e '.[train]')")
         made = _here(args, about)
     write_whole(output, made.as_json())
-    print(f"{made.title}: {len(made.timed_ms)} models timed, {made.runtime}; kept in {output}")
-    print(f"now: fairlead predict MODEL.onnx --device {args.output or args.name}")
+    say(f"{made.title}: {len(made.timed_ms)} models timed, {made.runtime}; kept in {output}")
+    say(f"now: fairlead predict MODEL.onnx --device {args.output or args.name}")
     return 0
 
 

@@ -11,10 +11,7 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -48,7 +45,7 @@ def run_trace(args: argparse.Namespace) -> int:
     question = _question(args)
     tell = BarTell(question)
     try:
-        with _sigterm_as_ctrl_c(), tell.bar:
+        with tell.bar:
             traces = traced(question, tell)
     except KeyboardInterrupt:
         note(f"fairlead: interrupted; {tell.words()}")
@@ -162,15 +159,6 @@ def _with_targets(tasks: list[Task], options: list[str]) -> list[Task]:
 
 
 # ---- as it goes
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class BarTell(Tell):

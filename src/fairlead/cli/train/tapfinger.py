@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import Progress
 
-from fairlead.cli.streams import note
+from fairlead.cli.streams import note, say
 from fairlead.cli.train.progress import BarTeller, check_options, need_libraries, progress_bar
 from fairlead.domain.errors import UserError
 from fairlead.learn.shared.settings import list_settings, numbers, tuned
@@ -37,7 +37,7 @@ def run_train_tasks(args: argparse.Namespace) -> int:
     if args.world and args.scenarios:
         check_writable(file := Path(args.world))
         save_task_world(_world(args), file)
-        print(f"{args.world}: for python -m fairlead.learn.tapfinger --world {args.world} --out DIR")
+        say(f"{args.world}: for python -m fairlead.learn.tapfinger --world {args.world} --out DIR")
         return 0
     check_options(args)
     world = _world(args)
@@ -115,8 +115,8 @@ def _close(args: argparse.Namespace, state: State) -> int:
     changes = [word for change in args.overrides for word in ("--set", change)]
     bundle = args.out if Path(args.out).name != args.out else f"./{args.out}"  # a bare name could be another policy's
     example = ["fairlead", "compare", args.scenarios[0], *changes, "--policies", f"tuned-rule,{bundle}"]
-    print(f"{args.out}: the agent after {words(state.best_point)}")
-    print(f"try it on workloads that had no part in this: {shlex.join(example)}")
+    say(f"{args.out}: the agent after {words(state.best_point)}")
+    say(f"try it on workloads that had no part in this: {shlex.join(example)}")
     if state.step >= args.steps:
         return 0
     note(f"fairlead: interrupted after {state.step:,} decisions; {resume}")
