@@ -29,8 +29,8 @@ from fairlead.experiments.trial import Trial, TrialResult
 from fairlead.experiments.workers import local
 from fairlead.measure.files import check_writable, write_whole
 from fairlead.measure.statistics import estimate, jain, paired_difference
+from fairlead.policies.compile_cache import compiled_before
 from fairlead.policies.interface import find, rules
-from fairlead.policies.jit import compiled_before
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.host import simulate
 

@@ -6,6 +6,7 @@ in the order of the question, so that they never depend on how many workers ther
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.errors import RunError, UserError, one_line
 from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.fingerprint import keys
 from fairlead.experiments.trial import AnyScenario, Figures, Trial, TrialResult
@@ -75,7 +76,7 @@ class Comparison:
         def key(policy: str) -> tuple[float, float, str]:
             figures = (self.adapter.objective, "fallback_share")
             reached, fell_back = (estimate(self.values(label, policy, figure)).mean for figure in figures)
-            return -self.adapter.sign * reached, fell_back, policy
+            return -self.adapter.sign * (0.0 if math.isnan(reached) else reached), fell_back, policy
 
         return sorted(alive, key=key)
 
@@ -107,7 +108,13 @@ class Comparison:
     def bound_values(self, label: str) -> list[float]:
         """The bound on the objective of each finished seed; empty unless all have one, as means of others differ."""
         bounds, seeds = self.bounds.get(label, {}), self.done_seeds(label)
-        return [bounds[s] for s in seeds] if all(s in bounds for s in seeds) else []
+        found = [bounds[s] for s in seeds] if all(s in bounds for s in seeds) else []
+        return [] if all(map(math.isnan, found)) else found
+
+    def empty_seeds(self, label: str) -> list[int]:
+        """Finished seeds with which nothing arrives, so that their shares are undefined."""
+        some = self.runs[label][self.ranking(label)[0]]
+        return [s for s in self.done_seeds(label) if some[s].get("requests") == 0]
 
 
 def compare(
@@ -145,6 +152,8 @@ def compare(
             result.interrupted = "interrupted"
         except WorkersLost as error:
             result.interrupted = str(error)
+        except RunError as error:
+            result.interrupted = f"stopped: {error}"
         except UserError as error:
             if not done:
                 raise

@@ -25,8 +25,8 @@ from fairlead.experiments.trial import Trial
 from fairlead.experiments.world_adapter import adapter_of
 from fairlead.inputs.files import open_file
 from fairlead.policies.bundle_registry import LearnedPolicy
+from fairlead.policies.compile_cache import code_hash
 from fairlead.policies.interface import find
-from fairlead.policies.jit import code_hash
 from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.sim.tasks.policy_catalog import find_task_policy
 

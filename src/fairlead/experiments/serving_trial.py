@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fairlead.domain.errors import PolicyError
@@ -38,5 +39,7 @@ def run_serving_trial(trial: Trial) -> TrialResult:
         details[name] = detail(scenario, plan, world)
         if policy.kind in ("batch", "selector"):
             details[name]["learned"] = learned(scenario, account)
-    bound = success_bound(plan, workload) if trial.bounded else None
+    bound = None
+    if trial.bounded:
+        bound = success_bound(plan, workload) if len(workload.requests) else math.nan
     return TrialResult(trial.label, trial.seed, figures, failures, details, bound)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import RunError, UserError
 
 
 def check_writable(path: Path) -> None:
@@ -58,19 +59,39 @@ def safe_names(labels: Sequence[str]) -> list[str]:
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write all of it or nothing: to a temporary file beside it, then renamed. Links are followed."""
-    path = path.resolve()
     data = content.encode() if isinstance(content, str) else content
+    try:
+        whole = path.resolve()
+        if _replaceable(whole):
+            _replace(whole, data)
+        else:
+            whole.write_bytes(data)
+    except OSError as error:
+        raise not_written(path, error) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        if _replaceable(path):
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        else:
-            path.write_bytes(data)
-    except OSError as error:
-        raise UserError(f"{path}: can't write it: {error.strerror}") from error
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def not_written(path: Path, error: OSError) -> RunError:
+    """The error in words that name the file; the system's do not where a disk is full."""
+    return RunError(f"{path}: can't write it: {error.strerror or error}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """For what libraries write into a folder: an error names the file if it is known, else the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise not_written(Path(error.filename or path), error) from error

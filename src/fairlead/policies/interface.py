@@ -72,13 +72,11 @@ class Policy:
     @cached_property
     def compiled(self) -> Any:
         """The function as Numba code of exactly the interface's signature, usable as a function pointer."""
-        import numba
-
+        from fairlead.policies.jit import compiled_rule
         from fairlead.policies.numba_signature import decide_signature
 
         # Third parties' code is compiled anew by each process: a cache would not notice a change of its helpers.
-        ours = self.package == "fairlead"
-        return numba.njit(decide_signature(), cache=ours, nogil=True, error_model="numpy")(self.function)
+        return compiled_rule(self.function, decide_signature(), kept=self.package == "fairlead")
 
     @cached_property
     def hash(self) -> str:

@@ -9,13 +9,13 @@ import argparse
 import hashlib
 import json
 import shlex
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.progress import Progress
 
+from fairlead.cli.streams import note, say
 from fairlead.cli.train.progress import BarTeller, check_options, need_libraries, progress_bar
 from fairlead.domain.errors import UserError
 from fairlead.learn.shared.settings import list_settings, numbers, tuned
@@ -164,18 +164,18 @@ def _close(args: argparse.Namespace, learner: Learner, answer: Answer) -> int:
     resume = "the same command with --resume goes on"
     if answer.best < 0:
         kept = f"{answer.steps:,} steps are kept, {resume}" if answer.steps else "before training began"
-        print(f"fairlead: interrupted, {kept}; there is no bundle yet: nothing was validated", file=sys.stderr)
+        note(f"fairlead: interrupted, {kept}; there is no bundle yet: nothing was validated")
         return 130
     best = answer.points[answer.best]
-    print(f"{args.out}: the agent after {best.step:,} steps; gap to the best rule of each place:")
+    say(f"{args.out}: the agent after {best.step:,} steps; gap to the best rule of each place:")
     for p, place in enumerate(learner.judged):
-        print(f"  {place.label}: {learner.gap_words(best.verdict.gap_at(p))}")
+        say(f"  {place.label}: {learner.gap_words(best.verdict.gap_at(p))}")
     first = learner.judged[0]
     changes = [word for change in first.overrides for word in ("--set", change)]
     bundle = args.out if Path(args.out).name != args.out else f"./{args.out}"  # a bare name could be another policy's
     example = ["fairlead", "compare", first.scenario, *changes, "--policies", f"{answer.best_rule},{bundle}"]
-    print(f"try it on workloads that had no part in this: {shlex.join(example)}")
+    say(f"try it on workloads that had no part in this: {shlex.join(example)}")
     if answer.finished:
         return 0
-    print(f"fairlead: interrupted after {answer.steps:,} steps; {resume}", file=sys.stderr)
+    note(f"fairlead: interrupted after {answer.steps:,} steps; {resume}")
     return 130

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from fairlead.measure.files import write_whole
+from fairlead.measure.numerals import counted
 from fairlead.measure.report.document import Document, Point, highlighted, points, sweep
 from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
 from fairlead.measure.report.phrases import listed
@@ -64,7 +65,7 @@ def _title(document: Document) -> str:
     policies = f"{n} policies" if n != 1 else "One policy"
     labels, swept = list(document["scenarios"]), sweep(document)
     if swept:
-        return f"{policies} over {len(swept[1])} values of {swept[0]}"
+        return f"{policies} over {counted(len(swept[1]), 'value')} of {swept[0]}"
     return f"{policies} on {listed(labels) if len(labels) <= 3 else f'{len(labels)} scenarios'}"
 
 
@@ -183,6 +184,6 @@ def _assumptions(found: list[Point]) -> Iterator[str]:
         labels.setdefault(tuple(point.body["assumptions"]), []).append(point.label)
     for items, names in labels.items():
         if items:
-            yield assumptions(f"{len(items)} assumptions of {listed(names)}", items)
+            yield assumptions(f"{counted(len(items), 'assumption')} of {listed(names)}", items)
         else:
             yield f"<p>Nothing is assumed in {escape(listed(names))}.</p>"

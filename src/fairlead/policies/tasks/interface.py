@@ -58,12 +58,10 @@ class TaskPolicy:
     @cached_property
     def compiled(self) -> Any:
         """The function as Numba code of exactly the interface's signature."""
-        import numba
-
+        from fairlead.policies.jit import compiled_rule
         from fairlead.policies.tasks.numba_signature import decide_signature
 
-        ours = self.package == "fairlead"  # see `fairlead.policies.interface`
-        return numba.njit(decide_signature(), cache=ours, nogil=True, error_model="numpy")(self.function)
+        return compiled_rule(self.function, decide_signature(), kept=self.package == "fairlead")
 
     def parameters(self, facts: TaskFacts) -> Any:
         """What it makes of the facts, float64 (P,). It sees speeds only if it declares that it knows them."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import REASON_NAMES, Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.measure.statistics import jain
@@ -20,13 +19,11 @@ PERCENTILES = (50, 90, 95, 99)
 
 
 def summarise(scenario: Scenario, plan: Plan, world: World) -> dict[str, float]:
-    """The figures of one run."""
+    """The figures of one run. Where no request arrived, shares and latencies are NaN."""
     n = int(world.clock[0]["arrived"])  # a world of a batch may be padded behind these
     rows, requests = world.rows[:n], world.requests[:n]
     outcome = rows["outcome"]
-    if n == 0:
-        raise UserError(f"{scenario.name}: no request arrived; a longer duration_s or a higher rate is needed")
-    shares = np.bincount(outcome, minlength=len(Outcome)) / n
+    shares = np.bincount(outcome, minlength=len(Outcome)) / (n or math.nan)
     figures = {
         "requests": float(n),
         "success": float(shares[Outcome.SUCCESS]),
@@ -34,9 +31,9 @@ def summarise(scenario: Scenario, plan: Plan, world: World) -> dict[str, float]:
         "inaccurate": float(shares[Outcome.INACCURATE]),
         "rejected": float(shares[Outcome.REJECTED]),
     }
-    reasons = np.bincount(rows["reason"], minlength=256) / n
+    reasons = np.bincount(rows["reason"], minlength=256) / (n or math.nan)
     figures |= {f"rejected_{name}": float(reasons[bit]) for bit, name in REASON_NAMES.items()}
-    figures["escalated"] = float(np.count_nonzero(rows["second"] >= 0) / n)
+    figures["escalated"] = float(np.count_nonzero(rows["second"] >= 0) / (n or math.nan))
     figures |= _latencies(rows["latency_ms"][outcome != Outcome.REJECTED])
     figures["degradation"] = _degradation(plan, rows, requests["size_kb"], world.draws["work"][:n])
     figures |= _costs(scenario, world, int(np.count_nonzero(outcome == Outcome.SUCCESS)))
