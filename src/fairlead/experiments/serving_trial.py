@@ -7,12 +7,13 @@ from typing import Any
 from fairlead.domain.errors import PolicyError
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.bounds.serving import success_bound
-from fairlead.experiments.detail import detail, learned
 from fairlead.experiments.trial import Figures, Trial, TrialResult
+from fairlead.measure.serving_bins import learned_bins, serving_bins
+from fairlead.measure.serving_figures import serving_figures
 from fairlead.policies.interface import find
 from fairlead.sim.serving.host import run
+from fairlead.sim.serving.log import decision_log
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.summary import summarise
 from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world, reset
 
@@ -34,9 +35,9 @@ def run_serving_trial(trial: Trial) -> TrialResult:
             at = "" if trial.label == scenario.name else f" at {trial.label}"
             failures[name] = f"{error} (scenario {scenario.name}{at}, seed {trial.seed})"
             continue
-        figures[name] = summarise(scenario, plan, world) | {"fallback_share": account.fallback_share}
-        details[name] = detail(scenario, plan, world)
+        log = decision_log(scenario, plan, world, policy, account)
+        figures[name], details[name] = serving_figures(log), serving_bins(log)
         if policy.kind in ("batch", "selector"):
-            details[name]["learned"] = learned(scenario, account)
+            details[name]["learned"] = learned_bins(log.context)
     bound = success_bound(plan, workload) if trial.bounded else None
     return TrialResult(trial.label, trial.seed, figures, failures, details, bound)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, one_line
 
 
 def check_writable(path: Path) -> None:
@@ -57,20 +59,27 @@ def safe_names(labels: Sequence[str]) -> list[str]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write all of it or nothing: to a temporary file beside it, then renamed. Links are followed."""
+    """Write all of it or nothing."""
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, whole or not at all: a temporary one beside it, then renamed. Links are followed."""
     path = path.resolve()
-    data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         if _replaceable(path):
             with temporary.open("wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         else:
-            path.write_bytes(data)
+            with path.open("wb") as file:
+                yield file
     except OSError as error:
-        raise UserError(f"{path}: can't write it: {error.strerror}") from error
+        raise UserError(f"{path}: can't write it: {error.strerror or one_line(error)}") from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -32,11 +32,11 @@ _PLAN: Final = (
     (layout.MODEL, 1), (np.dtype(np.float64), 1), (np.dtype(np.uint16), 2), (layout.LINK, 2), (layout.LINK_CHANGE, 1),
 )  # fmt: skip
 _WORLD: Final = (
-    (layout.CLOCK, 1), (REQUEST, 1), (layout.DRAWS, 1), (DECISION, 1), (layout.JOB, 1), (layout.STREAM, 1),
-    (np.dtype(np.int64), 1), (CANDIDATE, 1), (layout.FILLED, 1), (np.dtype(np.uint16), 1), (np.dtype(np.uint16), 1),
-    (layout.LINK, 2), (np.dtype(np.uint16), 2), (layout.STATION_STATE, 1), (layout.SERVER, 1), (np.dtype(np.int64), 2),
-    (layout.EVENT, 1), (np.dtype(np.float64), 1), (np.dtype(np.uint32), 1), (layout.NODE_STATE, 1), (WINDOW, 1),
-    (np.dtype(np.int64), 2),
+    (layout.CLOCK, 1), (REQUEST, 1), (layout.DRAWS, 1), (DECISION, 1), (np.dtype(np.uint16), 2), (layout.JOB, 1),
+    (layout.STREAM, 1), (np.dtype(np.int64), 1), (CANDIDATE, 1), (layout.FILLED, 1), (np.dtype(np.uint16), 1),
+    (np.dtype(np.uint16), 1), (layout.LINK, 2), (np.dtype(np.uint16), 2), (layout.STATION_STATE, 1), (layout.SERVER, 1),
+    (np.dtype(np.int64), 2), (layout.EVENT, 1), (np.dtype(np.float64), 1), (np.dtype(np.uint32), 1),
+    (layout.NODE_STATE, 1), (WINDOW, 1), (np.dtype(np.int64), 2),
 )  # fmt: skip
 
 WORLD_WORDS: Final = _WORDS * len(_WORLD)

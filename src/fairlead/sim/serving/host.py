@@ -9,43 +9,35 @@ from __future__ import annotations
 
 import operator
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairlead.domain.decision_log import DecisionLog, decided, fallback_code
 from fairlead.domain.errors import PolicyError, nearest, one_line
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.scenario import Scenario
+from fairlead.measure.decision_log_file import write_log
+from fairlead.measure.serving_figures import serving_figures
 from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.policies.randomness import POLICY, uniform
+from fairlead.sim.serving.account import Account
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, INTO_DRAIN, WINDOW, Plan, World
+from fairlead.sim.serving.log import decision_log
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.summary import summarise
 from fairlead.sim.serving.window_view import WindowView
 from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 _FIELDS = [*(REQUEST.names or ()), *(CANDIDATE.names or ())]
-
-
-@dataclass(frozen=True)
-class Account:
-    """How a run was decided."""
-
-    decisions: int  # of requests or streams; of a selector: windows
-    fallbacks: Mapping[str, int] = field(default_factory=dict)  # how often a learned policy fell back, by reason
-    active: Sequence[str] = ()  # selectors: the rule that decided in each window; the last goes on to the end
-
-    @property
-    def fallback_share(self) -> float:
-        """The share of decisions that the fallback rule made."""
-        return sum(self.fallbacks.values()) / max(1, self.decisions)
 
 
 @dataclass(frozen=True)
@@ -58,15 +50,24 @@ class Run:
     dispatched: Any = field(repr=False)  # int64 (W, nodes): requests sent to each node in each window
     account: Account = field(repr=False)
     figures: dict[str, float]
+    log: DecisionLog = field(repr=False)  # requests and rows with all that is needed to read them
+
+    def write_log(self, path: str | Path) -> None:
+        """Write the log as a Parquet file (needs pyarrow)."""
+        write_log(self.log, Path(path))
 
 
-def simulate(scenario: Scenario, policy: str | Policy, seed: int = 0) -> Run:
-    """Draw the workload of `seed` and run it to its end under the policy (of that name, or at that path)."""
+def simulate(scenario: Scenario, policy: str | Policy, seed: int = 0, exclusions: bool = False) -> Run:
+    """Draw the workload of `seed` and run it to its end under the policy (of that name, or at that path).
+
+    With `exclusions` the log also has the candidates of each request, and why some of them were excluded.
+    """
     plan, workload = build_plan(scenario), make_workload(scenario, seed)
-    world = new_world(plan, workload)
-    account = run(plan, world, find(policy) if isinstance(policy, str) else policy)
-    figures = summarise(scenario, plan, world) | {"fallback_share": account.fallback_share}
-    return Run(world.requests, world.rows, world.windows, world.dispatched, account, figures)
+    world = new_world(plan, workload, exclusions=exclusions)
+    found = find(policy) if isinstance(policy, str) else policy
+    account = run(plan, world, found)
+    log = decision_log(scenario, plan, world, found, account)
+    return Run(log.requests, log.rows, world.windows, world.dispatched, account, serving_figures(log), log)
 
 
 def run(plan: Plan, world: World, policy: Policy) -> Account:
@@ -84,7 +85,7 @@ def _run_compiled(plan: Plan, world: World, policy: Policy) -> Account:
     handle = Handle(plan, [world], [_pointer(policy)])
     _advance(handle, 0, policy)
     _check(world, policy, handle.codes[0])
-    return Account(int(world.clock[0]["decisions"]))
+    return Account(int(world.clock[0]["decisions"]), policies=[policy])
 
 
 def _run_python(plan: Plan, world: World, policy: Policy) -> Account:
@@ -105,24 +106,34 @@ def _run_python(plan: Plan, world: World, policy: Policy) -> Account:
             raise PolicyError(f"policy {policy.name!r} failed: {one_line(error)} at {where}") from error
         handle.advance(AT_DECIDE)
     _check(world, policy, handle.codes[0])
-    return Account(int(clock["decisions"]))
+    return Account(int(clock["decisions"]), policies=[policy])
 
 
 def run_dispatcher(plan: Plan, world: World, dispatcher: Dispatcher, policy: Policy) -> Account:
     """`run`, asking this dispatcher; `policy` is who is named when it fails."""
     if dispatcher.fault:  # the rule decides everything, inside the engine's loop
-        account = _run_compiled(plan, world, dispatcher.fallback)
-        return Account(account.decisions, {dispatcher.fault.reason.value: account.decisions})
+        account, reason = _run_compiled(plan, world, dispatcher.fallback), dispatcher.fault.reason
+        return replace(account, fallbacks={reason.value: account.decisions}, fallback=fallback_code(reason))
     handle, clock = Handle(plan, [world]), world.clock[0]
+    reasons, before = list[Fallback | None](), dispatcher.fallbacks.copy()
     handle.advance(AT_DECIDE)
     while handle.codes[0] == DECIDE:
         first, last, i = int(clock["first"]), int(clock["last"]), int(clock["request"])
         u = uniform(int(clock["seed"]), POLICY, i, 0)
         snapshot = world.requests[i : i + 1], world.candidates[first:last], world.excluded[first:last]
         handle.chosen[0] = dispatcher.decide(*snapshot, u)
+        reasons.append(_new_reason(dispatcher.fallbacks, before))
         handle.advance(AT_DECIDE)
     _check(world, policy, handle.codes[0])
-    return Account(dispatcher.decisions, _by_reason(dispatcher.fallbacks))
+    fell_back = np.array([reason is not None for reason in reasons], np.bool_)
+    return Account(
+        dispatcher.decisions,
+        _by_reason(dispatcher.fallbacks),
+        policies=[policy, dispatcher.fallback],
+        decided_by=fell_back,
+        probability=np.where(fell_back, np.nan, 1.0),  # the best of its values, whatever `u`
+        fallback=[fallback_code(reason) for reason in reasons],
+    )
 
 
 def selector_sizes(plan: Plan) -> tuple[int, float]:
@@ -135,15 +146,37 @@ def run_selector(plan: Plan, world: World, selector: Selector) -> Account:
     handle = Handle(plan, [world], [_pointer(rule) for rule in selector.rules])
     view = WindowView(plan, selector.nodes, selector.mix)
     stats = np.zeros((1, view.features), np.float32)
-    active: list[str] = []
+    active, starts_ms = list[str](), list[float]()
+    reasons, before = list[Fallback | None](), selector.fallbacks.copy()
     while handle.codes[0] in (DECIDE, WINDOW):
         view.observe(handle, stats)
         handle.chosen[:] = selector.select(stats)
         rule = selector.rules[handle.chosen[0]]
         active.append(rule.name)
+        starts_ms.append(float(world.clock[0]["now_ms"]))
+        reasons.append(_new_reason(selector.fallbacks, before))
         _advance(handle, AT_WINDOW | INTO_DRAIN, rule)
         _check(world, rule, handle.codes[0])
-    return Account(selector.decisions, _by_reason(selector.fallbacks), active)
+    rows = world.rows[decided(world.rows)]
+    window = np.searchsorted(starts_ms, rows["time_ms"], side="right") - 1
+    rules = {rule.name: rule for rule in selector.rules}  # the fallback rule may be one of the others, too
+    return Account(
+        selector.decisions,
+        _by_reason(selector.fallbacks),
+        active,
+        policies=list(rules.values()),
+        decided_by=np.array([list(rules).index(name) for name in active])[window],
+        fallback=np.array([fallback_code(reason) for reason in reasons])[window],
+    )
+
+
+def _new_reason(counts: Counter[Fallback], before: Counter[Fallback]) -> Fallback | None:
+    """Which count has gone up, if any; `before` is brought up to date."""
+    if counts.total() == before.total():
+        return None
+    (reason,) = counts - before
+    before[reason] += 1
+    return reason
 
 
 def _by_reason(fallbacks: Mapping[Fallback, int]) -> dict[str, int]:
