@@ -91,6 +91,11 @@ def read_log(path: Path) -> DecisionLog:
     return _Reader(path, context, table).log(exclusions)
 
 
+def check_parquet() -> None:
+    """Raise a UserError when Parquet can't be had here, before any work is done."""
+    _pyarrow()
+
+
 # ---- what both have in common
 
 
@@ -116,7 +121,8 @@ def _schema(exclusions: bool) -> Any:
     def plain(columns: Sequence[Numbers | Words]) -> dict[str, Any]:
         return {c.name: arrow.from_numpy_dtype(c.dtype) if isinstance(c, Numbers) else word for c in columns}
 
-    lists = {"candidates": arrow.list_(word), "excluded": arrow.list_(word)} if exclusions else {}
+    words = arrow.list_(arrow.string())  # pyarrow can't read dictionaries in lists back from several row groups
+    lists = {"candidates": words, "excluded": words} if exclusions else {}
     who = {"decided_by": word, "decided_by_hash": word}
     return arrow.schema(list((plain(ASKED) | {"work": arrow.float64()} | lists | who | plain(DECIDED)).items()))
 
@@ -145,7 +151,8 @@ def _candidates(context: LogContext, part: DecisionLog) -> dict[str, Any]:
     why = _worded(codes, [" ".join(name for bit, name in REASON_NAMES.items() if value & bit) for value in bits])
     arrow = _pyarrow()
     offsets = arrow.array(np.append(0, np.cumsum(counts)).astype(np.int32), mask=np.append(followed, False))
-    return {name: arrow.ListArray.from_arrays(offsets, x) for name, x in (("candidates", names), ("excluded", why))}
+    columns = {"candidates": names, "excluded": why}
+    return {name: arrow.ListArray.from_arrays(offsets, x.cast(arrow.string())) for name, x in columns.items()}
 
 
 # ---- reading
@@ -161,9 +168,28 @@ def _context(path: Path, metadata: dict[bytes, bytes]) -> LogContext:
                 f"{path}: a decision log of schema {version} (fairlead {about.get('fairlead')}), this fairlead "
                 f"({__version__}) reads {VERSION}"
             )
-        return TypeAdapter(LogContext).validate_python(about["context"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as error:
-        raise UserError(f"{path}: damaged metadata of a decision log: {one_line(error)}") from error
+        context = TypeAdapter(LogContext).validate_python(about["context"])
+        fault = _fault(context)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        fault = f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        fault = one_line(error)
+    if fault:
+        raise UserError(f"{path}: damaged metadata of a decision log: {fault}")
+    return context
+
+
+def _fault(context: LogContext) -> str:
+    """What figures could not be made with."""
+    for name in ("duration_s", "window_ms"):
+        if not 0.0 < getattr(context, name) < np.inf:
+            return f"{name}: should be above 0"
+    nodes = {node.name for node in context.nodes}
+    for d in context.deployments:
+        if d.node not in nodes or d.variant not in context.variants or d.model not in context.models:
+            return f"{d.name}: what it deploys is not among the names"
+    return ""
 
 
 class _Reader:
