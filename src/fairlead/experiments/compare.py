@@ -20,6 +20,7 @@ from fairlead.experiments.fingerprint import keys
 from fairlead.experiments.trial import AnyScenario, Figures, Trial, TrialResult
 from fairlead.experiments.workers import Workers, WorkersLost, local
 from fairlead.experiments.world_adapter import Summed, WorldAdapter, adapter_of
+from fairlead.measure.files import safe_names
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
 
 
@@ -125,14 +126,21 @@ def compare(
     checkpoint: Path | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
     bounded: bool = True,
+    logs: Path | None = None,
 ) -> Comparison:
     """Run every policy on every scenario and seed. What is finished when Ctrl-C or dead workers stop it is kept.
 
     With a checkpoint, trials that it has are not run again, and it gets the others. `progress` is called first with
-    the number of trials that were finished before, then after each trial.
+    the number of trials that were finished before, then after each trial. Decision logs go into the folder `logs`:
+    scenario=LABEL/policy=NAME/seed=N/decisions.parquet.
     """
     result = Comparison(dict(scenarios), tuple(policies), tuple(seeds))
-    trials = [Trial(label, s, seed, tuple(policies), bounded) for label, s in scenarios.items() for seed in seeds]
+    places = [str(logs / f"scenario={name}") if logs else None for name in safe_names(list(scenarios))]
+    trials = [
+        Trial(label, scenario, seed, tuple(policies), bounded, place)
+        for (label, scenario), place in zip(scenarios.items(), places, strict=True)
+        for seed in seeds
+    ]
     with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
         key_of = dict(zip(((p.label, p.seed) for p in trials), keys(trials), strict=True)) if kept else {}
         before = kept.finished(set(key_of.values())) if kept else {}

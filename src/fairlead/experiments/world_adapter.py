@@ -50,21 +50,22 @@ def adapter_of(scenario: AnyScenario) -> WorldAdapter:
 
 
 def _serving() -> WorldAdapter:
-    from fairlead.experiments import detail
+    from fairlead.experiments.scenario_changes import changes
     from fairlead.experiments.serving_trial import run_serving_trial
+    from fairlead.measure.serving_bins import LATENCY_MS, BinSum, time_edges_s
     from fairlead.policies.interface import find, rules
 
     def files(s: Scenario) -> list[str]:
         return [source.arrivals.file for source in s.workload.sources.values() if source.arrivals.file]
 
     def axes(s: Scenario) -> dict[str, Any]:
-        times = {"changes": detail.changes(s), "time_s": detail.time_edges_s(s)}
-        return times | {"latency_ms": list(detail.LATENCY_MS)}
+        times = {"changes": changes(s), "time_s": time_edges_s(s.workload.duration_s)}
+        return times | {"latency_ms": list(LATENCY_MS)}
 
     def warnings(s: Scenario, policies: Iterable[str]) -> list[str]:
         return []  # what is unlike the training counts as a fallback there
 
-    return WorldAdapter("serving", "success", 1, run_serving_trial, find, rules, files, detail.Sum, axes, warnings)
+    return WorldAdapter("serving", "success", 1, run_serving_trial, find, rules, files, BinSum, axes, warnings)
 
 
 def _tasks() -> WorldAdapter:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from fairlead.domain.errors import RunError, UserError
 
@@ -58,29 +59,33 @@ def safe_names(labels: Sequence[str]) -> list[str]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write all of it or nothing: to a temporary file beside it, then renamed. Links are followed."""
-    data = content.encode() if isinstance(content, str) else content
+    """Write all of it or nothing."""
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, whole or not at all: a temporary one beside it, then renamed. Links are followed."""
+    temporary = None
     try:
         whole = path.resolve()
         if _replaceable(whole):
-            _replace(whole, data)
+            temporary = whole.with_name(f".{whole.name}.{os.getpid()}.tmp")
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, whole)
         else:
-            whole.write_bytes(data)
+            with whole.open("wb") as file:
+                yield file
     except OSError as error:
         raise not_written(path, error) from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
     finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        if temporary:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
 def not_written(path: Path, error: OSError) -> RunError:

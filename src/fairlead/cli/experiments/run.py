@@ -27,6 +27,7 @@ from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.trial import AnyScenario
 from fairlead.experiments.workers import Workers, local
 from fairlead.experiments.world_adapter import WorldAdapter, adapter_of
+from fairlead.measure.decision_log_file import check_parquet
 from fairlead.measure.files import check_different, check_folder, check_writable, write_whole
 from fairlead.measure.report.render import write_any_plots, write_any_report
 from fairlead.measure.report.static import converter
@@ -50,7 +51,22 @@ def check_options(args: argparse.Namespace) -> None:
         raise UserError(f"--jobs {args.jobs}: at least 1 is needed")
     if args.checkpoint == "":
         raise UserError("--checkpoint: a name is missing")
+    check_log(args)
     check_outputs(args)
+
+
+def check_log(args: argparse.Namespace) -> None:
+    """Refuse decision logs that could not be whole, or not be written."""
+    log = getattr(args, "log", None)
+    if log is None:
+        return
+    if log == "":
+        raise UserError("--log: a name is missing")
+    if args.checkpoint is not None:
+        raise UserError("--log: not with --checkpoint, whose finished trials are not run again and leave no log")
+    if args.ray is not None:
+        raise UserError("--log: not with --ray, whose machines would each keep their own logs")
+    check_parquet()
 
 
 def check_outputs(args: argparse.Namespace) -> None:
@@ -81,16 +97,23 @@ def answer(
     """Run it, show it, write it; the exit code."""
     check_different({"--json": args.json, "--report": args.report, "--checkpoint": checkpoint})
     adapter = adapter_of(next(iter(scenarios.values())))
+    logs = Path(args.log) if getattr(args, "log", None) else None  # only `compare` has that option
+    if logs and adapter.name != "serving":
+        raise UserError("--log: tasks have no decision log; requests do (see `fairlead scenarios`)")
+    if logs:
+        check_folder(logs)
     policies = _policies(adapter, args.policies)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress() as bar:
         progress = ProgressTeller(bar, args, checkpoint)
         workers = _workers(args, len(scenarios))
-        result = compare(scenarios, policies, seeds, workers, checkpoint, progress, bounded=not args.no_bound)
+        result = compare(scenarios, policies, seeds, workers, checkpoint, progress, not args.no_bound, logs)
     try:  # the tables before the files: a full disk then costs the files alone
         show(console(stderr=args.json == "-"), result)
     finally:  # and a reader of the tables who has gone (`| head`) does not cost the files
         code = _close(result, checkpoint)
+        if logs and result.runs:
+            note(f"decision logs written to {logs}")
         if args.json or args.report or args.plots:
             write_outputs(args, as_document(result, args.overrides, sweep))
     return code

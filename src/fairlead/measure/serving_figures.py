@@ -1,6 +1,6 @@
-"""What a finished world is boiled down to: one flat map of figures. Units in the names; shares of all requests.
+"""What a decision log is boiled down to: one flat map of figures. Units in the names; shares of all requests.
 
-Called by `host` and `experiments` when a run is over; the figures' names are those of result files and reports.
+Called for every run, and by whoever has a log of live requests; the names are those of result files and reports.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.domain.decision_log import DecisionLog, LogContext
 from fairlead.domain.outcomes import REASON_NAMES, Outcome
-from fairlead.domain.scenario import Scenario
 from fairlead.measure.statistics import jain
-from fairlead.sim.serving.layout import Plan, World
 
 PERCENTILES = (50, 90, 95, 99)
 
 
-def summarise(scenario: Scenario, plan: Plan, world: World) -> dict[str, float]:
-    """The figures of one run. Where no request arrived, shares and latencies are NaN."""
-    n = int(world.clock[0]["arrived"])  # a world of a batch may be padded behind these
-    rows, requests = world.rows[:n], world.requests[:n]
+def serving_figures(log: DecisionLog) -> dict[str, float]:
+    """The figures of one log. Where no request arrived, shares and latencies are NaN."""
+    context, rows, requests, n = log.context, log.rows, log.requests, len(log.rows)
     outcome = rows["outcome"]
     shares = np.bincount(outcome, minlength=len(Outcome)) / (n or math.nan)
     figures = {
@@ -35,12 +33,12 @@ def summarise(scenario: Scenario, plan: Plan, world: World) -> dict[str, float]:
     figures |= {f"rejected_{name}": float(reasons[bit]) for bit, name in REASON_NAMES.items()}
     figures["escalated"] = float(np.count_nonzero(rows["second"] >= 0) / (n or math.nan))
     figures |= _latencies(rows["latency_ms"][outcome != Outcome.REJECTED])
-    figures["degradation"] = _degradation(plan, rows, requests["size_kb"], world.draws["work"][:n])
-    figures |= _costs(scenario, world, int(np.count_nonzero(outcome == Outcome.SUCCESS)))
+    figures["degradation"] = _degradation(log)
+    figures |= _costs(context, rows, int(np.count_nonzero(outcome == Outcome.SUCCESS)))
     good = (outcome == Outcome.SUCCESS).astype(np.float64)
-    figures |= _fairness("sla", scenario.workload.sla_classes, requests["sla"], good)
-    figures |= _fairness("tenant", scenario.workload.tenants, requests["tenant"], good)
-    return figures
+    figures |= _fairness("sla", context.sla_classes, requests["sla"], good)
+    figures |= _fairness("tenant", context.tenants, requests["tenant"], good)
+    return figures | {"fallback_share": sum(context.fallbacks.values()) / max(1, context.decisions)}
 
 
 def _latencies(latency_ms: Any) -> dict[str, float]:
@@ -51,32 +49,32 @@ def _latencies(latency_ms: Any) -> dict[str, float]:
     return {"latency_mean_ms": float(latency_ms.mean())} | named
 
 
-def _degradation(plan: Plan, rows: Any, size_kb: Any, work: Any) -> float:
+def _degradation(log: DecisionLog) -> float:
     """Mean of service time / time alone over the answered requests; 1 when none shares a device or a batch (ECSRL)."""
-    served = rows["choice"] >= 0
+    served = log.rows["choice"] >= 0
+    base_ms = np.array([d.base_ms for d in log.context.deployments] + [0.0])
+    per_kb_ms = np.array([d.per_kb_ms for d in log.context.deployments] + [0.0])
     alone_ms = np.zeros(np.count_nonzero(served))
-    for choice in (rows["choice"][served], rows["second"][served]):
-        base_ms = np.append(plan.deployments["base_ms"], 0.0)[choice]  # -1, no second inference, takes the last: 0
-        alone_ms += base_ms + np.append(plan.deployments["per_kb_ms"], 0.0)[choice] * size_kb[served]
-    alone_ms *= work[served]
-    return float(np.mean(rows["service_ms"][served] / alone_ms)) if len(alone_ms) else math.nan
+    for choice in (log.rows["choice"][served], log.rows["second"][served]):  # -1, no second one, takes the last: 0
+        alone_ms += base_ms[choice] + per_kb_ms[choice] * log.requests["size_kb"][served]
+    alone_ms *= log.work[served]
+    return float(np.mean(log.rows["service_ms"][served] / alone_ms)) if len(alone_ms) else math.nan
 
 
-def _costs(scenario: Scenario, world: World, successes: int) -> dict[str, float]:
+def _costs(context: LogContext, rows: Any, successes: int) -> dict[str, float]:
     """Energy (idle included), price of busy time, and how busy the nodes were."""
-    makespan_ms = max(scenario.workload.duration_s * 1000.0, float(world.clock[0]["last_ms"]))
-    nodes = scenario.nodes.values()
-    idle_mj = makespan_ms * sum(scenario.devices[n.device].power_idle_w * n.count for n in nodes)
-    energy_mj = idle_mj + float(world.nodes["energy_mj"].sum())
-    busy = world.nodes["busy_ms"] / makespan_ms
-    devices = np.array([n.count for n in nodes], np.float64)
+    makespan_ms = max(context.duration_s * 1000.0, context.end_ms)
+    idle_mj = makespan_ms * sum(node.power_idle_w * node.devices for node in context.nodes)
+    energy_mj = idle_mj + float(np.array([node.energy_mj for node in context.nodes]).sum())
+    busy = np.array([node.busy_ms for node in context.nodes]) / makespan_ms
+    devices = np.array([node.devices for node in context.nodes], np.float64)
     figures = {
         "energy_j": energy_mj / 1000.0,
         "energy_per_success_mj": energy_mj / successes if successes else math.nan,
-        "cost_per_success": float(world.rows["price"].sum()) / successes if successes else math.nan,
+        "cost_per_success": float(rows["price"].sum()) / successes if successes else math.nan,
         "utilisation": float((busy * devices).sum() / devices.sum()),
     }
-    return figures | {f"utilisation_{node.name}": float(b) for node, b in zip(nodes, busy, strict=True)}
+    return figures | {f"utilisation_{node.name}": float(b) for node, b in zip(context.nodes, busy, strict=True)}
 
 
 def _fairness(kind: str, names: tuple[str, ...], which: Any, good: Any) -> dict[str, float]:
