@@ -22,7 +22,7 @@ from benchmarks import figures
 from fairlead.domain.errors import UserError
 from fairlead.domain.records import TRAFFIC
 from fairlead.policies.bundle import Fault, Manifest
-from fairlead.policies.bundled import LearnedPolicy
+from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.interface import find
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.scenarios.loader import load

@@ -25,7 +25,7 @@ from fairlead.scenarios.loader import load
 from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.dispatch import DispatchBatch
 from fairlead.sim.gym.window import WindowBatch
-from fairlead.sim.gym.worlds import worlds_of
+from fairlead.sim.gym.world_file import worlds_of
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.workload import make_workload

@@ -30,15 +30,15 @@ from fairlead.policies.tasks.learned import Placer
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.reference.tasks import ReferenceTasks
-from fairlead.sim.tasks.agents import Wishes, agree, new_wishes, wish_at_random
-from fairlead.sim.tasks.catalog import task_policies
 from fairlead.sim.tasks.engine import advance, begin, over
-from fairlead.sim.tasks.files import task_world
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.numba_types import plan_type, wishes_type, worlds_type
 from fairlead.sim.tasks.plan import build_task_plan
-from fairlead.sim.tasks.types import plan_type, wishes_type, worlds_type
+from fairlead.sim.tasks.policy_catalog import task_policies
+from fairlead.sim.tasks.wishes import Wishes, agree, new_wishes, wish_at_random
+from fairlead.sim.tasks.world_file import task_world
 from fairlead.sim.tasks.worlds import new_worlds
 
 WORLDS, STEPS = 256, 1000
@@ -109,9 +109,9 @@ def _episode_s(scenario: TaskScenario, name: str) -> float:
 def _decision_us(scenario: TaskScenario, size: str, decisions: int) -> dict[str, float]:
     import torch
 
-    from fairlead.learn.tapfinger_export import write_bundle
-    from fairlead.learn.tapfinger_network import TapFinger
-    from fairlead.learn.tapfinger_play import shape_of
+    from fairlead.learn.tapfinger.export import write_bundle
+    from fairlead.learn.tapfinger.network import TapFinger
+    from fairlead.learn.tapfinger.play import shape_of
 
     world = task_world(scenario)
     torch.manual_seed(1)

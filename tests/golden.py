@@ -15,7 +15,7 @@ import numpy as np
 
 from fairlead.domain.records import CANDIDATE
 from fairlead.policies.bundle import Bundle, Fault
-from fairlead.policies.bundled import LearnedPolicy, shipped
+from fairlead.policies.bundle_registry import LearnedPolicy, shipped
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving import host

@@ -26,14 +26,14 @@ from builders import (
 from fairlead.domain.hardware import Link, LinkChange
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments.bounds.bound import success_bound
+from fairlead.experiments.bounds.serving import success_bound
 from fairlead.policies.interface import Policy, rules
 from fairlead.policies.jit import jit
 from fairlead.scenarios.loader import available, load
-from fairlead.sim.serving.capacity import capacities
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import Plan
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.station_capacity import capacities
 from fairlead.sim.serving.workload import Workload, make_workload
 from fairlead.sim.serving.world import new_world, reset
 from test_reference import make_case

@@ -24,11 +24,11 @@ from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST, TRAFFIC
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.detail import Sum
-from fairlead.experiments.identity import keys
-from fairlead.experiments.piece import Piece, run_piece
-from fairlead.policies import bundled
+from fairlead.experiments.fingerprint import keys
+from fairlead.experiments.trial import Trial, run_trial
+from fairlead.policies import bundle_registry as bundled
 from fairlead.policies.bundle import Bundle, Fault
-from fairlead.policies.bundled import shipped
+from fairlead.policies.bundle_registry import shipped
 from fairlead.policies.interface import find, registry, rules
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.policies.observe import dispatch_features, window_features
@@ -36,14 +36,16 @@ from fairlead.scenarios.loader import load
 from fairlead.sim.gym.dispatch import DispatchBatch
 from fairlead.sim.gym.envs import WindowEnv
 from fairlead.sim.gym.window import WindowSettings
-from fairlead.sim.gym.worlds import Worlds, worlds_of
+from fairlead.sim.gym.world_file import Worlds, worlds_of
 from fairlead.sim.serving.host import run, simulate
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.windows import capacity_qps
+from fairlead.sim.serving.window_view import capacity_qps
 from fairlead.sim.serving.world import new_world
 from golden import FOLDER, asked_live, recorded
 
 SEED = 3
+
+CURVES = Path(__file__).parents[1] / "docs/results/curves"
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +226,7 @@ def test_shipped_bundles_decide_live_as_is_written_in_gold(name: str) -> None:
 def test_shipped_bundles_are_whole() -> None:
     for name, policy in shipped().items():
         assert not isinstance(policy.bundle.model, Fault), f"{name}: {policy.bundle.model.why}"
-        assert (policy.bundle.folder / "curve.csv").is_file()
+        assert (CURVES / f"bundle-{name}.csv").is_file()
         assert find(policy.bundle.fallback).kind == "compiled"
         assert registry()[0][name].hash == policy.hash
         for file in policy.bundle.folder.iterdir():  # nothing of the machine that it was trained on
@@ -452,16 +454,16 @@ def test_shipped_bundles_are_in_the_registry_and_listed(
 
 
 def test_a_pieces_key_has_the_bundles_hash(tmp_path: Path, rich: Scenario) -> None:
-    piece = Piece("x", rich, 1, (str(bundles.selector(tmp_path)),))
-    first = keys([piece])
-    assert keys([piece]) == first
+    trial = Trial("x", rich, 1, (str(bundles.selector(tmp_path)),))
+    first = keys([trial])
+    assert keys([trial]) == first
     bundles.edit(tmp_path, fallback="random")
-    assert keys([piece]) != first
+    assert keys([trial]) != first
 
 
 def test_a_piece_tells_fallbacks_and_active_rules(tmp_path: Path, rich: Scenario) -> None:
     names = str(bundles.selector(tmp_path / "s")), str(bundles.dispatcher(tmp_path / "d", candidates=2)), "closest"
-    result = run_piece(Piece("x", rich, SEED, names, bounded=False))
+    result = run_trial(Trial("x", rich, SEED, names, bounded=False))
     shares = [result.figures[name]["fallback_share"] for name in names]
     assert shares == [0.0, 1.0, 0.0]
     assert "learned" not in result.details["closest"]
@@ -475,7 +477,7 @@ def test_a_piece_tells_fallbacks_and_active_rules(tmp_path: Path, rich: Scenario
     assert learned["active"]["load-balancing"][0] == 1.0  # nothing has arrived before the first window
     both = Sum()
     for seed in (SEED, SEED + 1):
-        both.add(run_piece(Piece("x", rich, seed, names[:1], bounded=False)).details[names[0]])
+        both.add(run_trial(Trial("x", rich, seed, names[:1], bounded=False)).details[names[0]])
     assert both.detail()["learned"]["decisions"] == 40
     assert np.sum([*both.detail()["learned"]["active"].values()], axis=0) == pytest.approx(1.0)
 

@@ -12,15 +12,15 @@ from benchmarks.architectures import Architecture
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.profile.onnx_file import analyse
-from fairlead.profile.predict import left_out
+from fairlead.profile.predict import cross_validation as left_out
 from fairlead.profile.predict.calibration import calibrate_from, read_calibration
+from fairlead.profile.predict.cross_validation import Errors, family_of, leave_devices_out, leave_models_out, new_on_new
 from fairlead.profile.predict.devices import calibrations_folder, find_device
-from fairlead.profile.predict.left_out import Errors, family_of, leave_devices_out, leave_models_out, new_on_new
+from fairlead.profile.predict.layer_work import time_ms
 from fairlead.profile.predict.measured import calibrated, flops_only, leave_measured_out, measure_model
 from fairlead.profile.predict.probes import PROBES
 from fairlead.profile.predict.tables import read_table, works_in_table
 from fairlead.profile.predict.training_time import fit_training, training_amounts
-from fairlead.profile.predict.work import time_ms
 from fairlead.profile.runtime import make_inputs, open_session
 
 

@@ -83,7 +83,8 @@ def test_the_cli_imports_neither_numba_nor_what_it_does_not_need() -> None:
         "import fairlead.cli, fairlead.cli.main\n"
         "heavy = {'numba', 'numpy', 'scipy', 'pydantic', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
-        "import fairlead.cli.compare, fairlead.cli.catalog, fairlead.sim.serving.host, fairlead.sim.reference.serving\n"
+        "import fairlead.cli.experiments.compare, fairlead.cli.catalog.listing\n"
+        "import fairlead.sim.serving.host, fairlead.sim.reference.serving\n"
         "print('imported')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -127,7 +128,7 @@ SEEDS = 5000  # more than anyone waits for
 
 
 def started(out: Path, jobs: str, finished: int) -> subprocess.Popen[str]:
-    """A long comparison whose progress bar has shown that many finished pieces."""
+    """A long comparison whose progress bar has shown that many finished trials."""
     command = [*FAIRLEAD, "compare", "ecsrl", "--set", "duration_s=20", "--seeds", str(SEEDS), "--json", str(out)]
     process = subprocess.Popen(
         [*command, "--jobs", jobs],
@@ -154,7 +155,7 @@ def kept(process: subprocess.Popen[str], out: Path, exit_code: int, why: str) ->
     document = json.loads(out.read_text())
     seeds = len(document["scenarios"]["ecsrl"]["seeds"])
     assert document["complete"] is False
-    assert f"fairlead: {why}; {seeds} of {SEEDS} pieces were finished and are kept" in stderr
+    assert f"fairlead: {why}; {seeds} of {SEEDS} trials were finished and are kept" in stderr
     assert f"{seeds} paired seeds" in stdout
     return seeds
 
@@ -208,7 +209,7 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
 ) -> None:
     from rich.progress import Progress
 
-    from fairlead.cli.experiment import ProgressTeller
+    from fairlead.cli.experiments.run import ProgressTeller
     from fairlead.policies import jit
 
     question = argparse.Namespace(command="sweep", ray=None)
@@ -223,7 +224,7 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
         assert bar.tasks[0].description == words
         tell(13, 60)
         assert (bar.tasks[0].description, bar.tasks[0].completed, bar.tasks[0].total) == ("sweeping", 13, 60)
-    assert capsys.readouterr().err == 2 * "12 of 60 pieces were finished before (kept.jsonl)\n"
+    assert capsys.readouterr().err == 2 * "12 of 60 trials were finished before (kept.jsonl)\n"
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])

@@ -15,15 +15,17 @@ from rich.console import Console
 from scipy import stats
 
 from builders import deploy, node, scenario, source
-from fairlead.cli.tables import show
+from fairlead.cli.experiments.tables import show
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments import identity, serving_piece, workers
+from fairlead.experiments import fingerprint as identity
+from fairlead.experiments import serving_trial as serving_piece
+from fairlead.experiments import workers
 from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.compare import Comparison, compare
-from fairlead.experiments.piece import Piece, PieceResult
 from fairlead.experiments.result_file import as_document, as_json
+from fairlead.experiments.trial import Trial, TrialResult
 from fairlead.experiments.workers import local
 from fairlead.measure.files import check_writable, write_whole
 from fairlead.measure.statistics import estimate, jain, paired_difference
@@ -96,15 +98,15 @@ def test_the_file_carries_settings_versions_assumptions_and_the_scenario(result:
 
 
 def test_an_interrupt_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = workers.run_piece, []
+    real, calls = workers.run_trial, []
 
-    def third_is_interrupted(piece: Any) -> Any:
-        calls.append(piece.seed)
+    def third_is_interrupted(trial: Any) -> Any:
+        calls.append(trial.seed)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return real(piece)
+        return real(trial)
 
-    monkeypatch.setattr(workers, "run_piece", third_is_interrupted)
+    monkeypatch.setattr(workers, "run_trial", third_is_interrupted)
     result = compare(scenarios("ecsrl"), POLICIES, range(5))
     assert result.interrupted
     assert result.done_seeds("ecsrl") == [0, 1]
@@ -132,17 +134,17 @@ def test_a_policy_that_fails_is_named_and_the_others_are_whole(monkeypatch: pyte
 
 
 def test_results_come_together_in_the_order_of_the_question_whoever_is_first() -> None:
-    def piece(label: str, seed: int) -> PieceResult:
+    def trial(label: str, seed: int) -> TrialResult:
         both = {"closest": 0.1 * seed, "random": 0.05 * seed}
         figures = {name: {"success": success, "fallback_share": 0.0} for name, success in both.items()}
         counts = {name: [seed] for name in ("success", "late", "inaccurate", "rejected")}
         detail = {"outcomes": counts, "latency": [seed], "load": {"n": [0.1 * seed]}}
-        return PieceResult(label, seed, figures, {}, {"closest": detail, "random": detail}, 0.9 - 0.1 * seed)
+        return TrialResult(label, seed, figures, {}, {"closest": detail, "random": detail}, 0.9 - 0.1 * seed)
 
     both = scenarios("full-edge", "ecsrl")
-    pieces = [piece(label, seed) for label in both for seed in range(3)]
+    trials = [trial(label, seed) for label in both for seed in range(3)]
     there, back = Comparison(both, ("closest", "random"), (0, 1, 2)), Comparison(both, ("closest", "random"), (0, 1, 2))
-    for one, other in zip(pieces, reversed(pieces), strict=True):
+    for one, other in zip(trials, reversed(trials), strict=True):
         there.add(one)
         back.add(other)
     assert as_json(as_document(there, [])) == as_json(as_document(back, []))
@@ -219,14 +221,14 @@ def test_links_stay_links_and_devices_stay_devices(tmp_path: Path) -> None:
 
 
 def test_what_goes_wrong_midway_costs_no_finished_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = workers.run_piece
+    real = workers.run_trial
 
-    def second_does_not_fit(piece: Any) -> Any:
-        if piece.seed == 1:
+    def second_does_not_fit(trial: Any) -> Any:
+        if trial.seed == 1:
             raise MemoryError("Unable to allocate 7 TiB")
-        return real(piece)
+        return real(trial)
 
-    monkeypatch.setattr(workers, "run_piece", second_does_not_fit)
+    monkeypatch.setattr(workers, "run_trial", second_does_not_fit)
     result = compare(scenarios("ecsrl"), POLICIES, range(3))
     assert result.interrupted == "stopped by MemoryError: Unable to allocate 7 TiB"
     assert result.done_seeds("ecsrl") == [0]
@@ -323,7 +325,7 @@ def test_names_are_kept_as_they_are_and_brackets_are_no_markup(capsys: pytest.Ca
 
 
 def test_when_results_can_not_be_kept_no_worker_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Checkpoint, key: str, result: PieceResult) -> None:
+    def full(self: Checkpoint, key: str, result: TrialResult) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Checkpoint, "add", full)
@@ -335,8 +337,8 @@ def test_when_results_can_not_be_kept_no_worker_goes_on(tmp_path: Path, monkeypa
 
 
 def test_what_a_result_depends_on_includes_python_and_the_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    piece = Piece("ecsrl", load("ecsrl"), 0, ("closest",))
-    here = identity.ingredients(piece)
+    trial = Trial("ecsrl", load("ecsrl"), 0, ("closest",))
+    here = identity.ingredients(trial)
     assert {"python", "arithmetic", "numpy", "code", "policy closest"} <= set(here)
     assert identity.difference(here) == ""
     other = identity.difference(here | {"arithmetic": "of another processor"})

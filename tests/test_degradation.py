@@ -14,8 +14,8 @@ from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments.degradation import RHOS, as_document, study
-from fairlead.measure.degradation import Matrix, by_device, names
+from fairlead.experiments.simulated_degradation import RHOS, as_document, study
+from fairlead.measure.degradation_matrix import Matrix, by_device, names
 from fairlead.measure.report.plots.degradation import curve
 from fairlead.scenarios.loader import load
 
@@ -190,7 +190,7 @@ def test_a_sweep_over_rho_sets_every_device(tmp_path: Path, capsys: pytest.Captu
 def test_the_command_prints_the_tables_and_writes_the_document(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["degradation", "ecsrl", "--json", str(tmp_path / "out.json")]) == 0
+    assert main(["degradation", "simulate", "ecsrl", "--json", str(tmp_path / "out.json")]) == 0
     text = capsys.readouterr().out
     assert "resnet-18 arrives on jetson-nano (nano); alone 34.7 ms" in text
     assert "│ 6 │ 7.00 │  inf │" in text
@@ -208,10 +208,13 @@ def test_the_command_prints_the_tables_and_writes_the_document(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["degradation", "full-edge"], "full-edge: no node is shared, so nothing degrades"),
-        (["degradation", "ecsrl", "--max", "0"], "--max 0: 1 to 12 workloads of each model are possible"),
-        (["degradation", "ecsrl", "--json", "/nowhere/out.json"], "the folder /nowhere does not exist"),
-        (["degradation", "ecsrl", "--json", "x.html", "--report", "x.html"], "--json and --report need a file each"),
+        (["degradation", "simulate", "full-edge"], "full-edge: no node is shared, so nothing degrades"),
+        (["degradation", "simulate", "ecsrl", "--max", "0"], "--max 0: 1 to 12 workloads of each model are possible"),
+        (["degradation", "simulate", "ecsrl", "--json", "/nowhere/out.json"], "the folder /nowhere does not exist"),
+        (
+            ["degradation", "simulate", "ecsrl", "--json", "x.html", "--report", "x.html"],
+            "--json and --report need a file each",
+        ),
     ],
 )
 def test_wrong_input_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,14 +21,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import fairlead.cli.degrade as command
+import fairlead.cli.degradation.measure as command
 from fairlead.cli.main import main
 from fairlead.detect.tree import Tree
 from fairlead.domain.errors import UserError
-from fairlead.profile.degrade import study as degrade
-from fairlead.profile.degrade.bench import Bench, Pace, Sample
-from fairlead.profile.degrade.outside import Outside
-from fairlead.profile.degrade.study import Measured, measure, shells
+from fairlead.profile.degrade import measurement as degrade
+from fairlead.profile.degrade.foreign_load import Outside
+from fairlead.profile.degrade.measurement import Measured, measure, shells
+from fairlead.profile.degrade.timed_mix import Bench, Pace, Sample
 from fairlead.profile.degrade.workloads import Crew, Memory, Mix, Workload
 from fairlead.profile.machine import Limits
 from fairlead.profile.onnx_file import analyse
@@ -135,7 +135,7 @@ class Started:
     """The command as a process of its own."""
 
     def __init__(self, models: list[Workload], *options: str) -> None:
-        words = [sys.executable, "-m", "fairlead", "degrade", *(str(m.path) for m in models), *options]
+        words = [sys.executable, "-m", "fairlead", "degradation", "measure", *(str(m.path) for m in models), *options]
         self._process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def __enter__(self) -> subprocess.Popen[str]:
@@ -439,7 +439,10 @@ def written(two: list[Workload], tmp_path_factory: pytest.TempPathFactory) -> Pa
     files = [f"--json={folder}/d.json", f"--report={folder}/d.html", f"--scenario={folder}/d.yaml"]
     with pytest.MonkeyPatch.context() as patch, (folder / "said").open("w") as said, redirect_stdout(said):
         patch.setattr(command, "measure", partial(measure, pace=QUICK))
-        assert main(["degrade", *(str(m.path) for m in two), "--max=1", "--repeats=1", "--wait=0", *files]) == 0
+        assert (
+            main(["degradation", "measure", *(str(m.path) for m in two), "--max=1", "--repeats=1", "--wait=0", *files])
+            == 0
+        )
     return folder
 
 
@@ -482,7 +485,7 @@ def test_the_scenario_is_whole_and_has_what_was_measured(written: Path, capsys: 
             v for model in scenario.models.values() for v in model.variants.values() if v.name == m["arriving"]
         )
         assert variant.latency[device.name].base_ms == pytest.approx(m["alone_ms"], abs=1e-3)
-        assert variant.source.startswith("measured by fairlead degrade on ")
+        assert variant.source.startswith("measured by fairlead degradation measure on ")
     run = simulate(load(str(written / "d.yaml"), ["duration_s=2"]), "load-balancing")
     assert run.figures["success"] > 0.5
     assert main(["show", str(written / "d.yaml")]) == 0
@@ -543,7 +546,7 @@ def test_wrong_input_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(two[0].path.parent)
-    assert main(["degrade", *arguments]) == 2
+    assert main(["degradation", "measure", *arguments]) == 2
     said = capsys.readouterr()
     assert message in said.err
     assert said.err.count("\n") == 1

@@ -16,7 +16,7 @@ import pytest
 from browser import chromium
 from fairlead.policies.interface import rules
 from fairlead.scenarios.loader import available, available_tasks
-from fairlead.sim.tasks.catalog import task_policies
+from fairlead.sim.tasks.policy_catalog import task_policies
 from snippets import ROOT, run_page
 
 PAGES = sorted(p for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])

@@ -25,7 +25,7 @@ from fairlead.sim.gym.envs import WindowEnv
 from fairlead.sim.gym.window import WindowSettings
 from fairlead.sim.serving.host import simulate
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.windows import capacity_qps
+from fairlead.sim.serving.window_view import capacity_qps
 
 SEED = 3
 PLACES = ("small on pair", "small on shared", "large on shared", "large on cloud")

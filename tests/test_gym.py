@@ -49,10 +49,10 @@ from fairlead.sim.gym.dispatch import DispatchBatch, DispatchSettings
 from fairlead.sim.gym.envs import DispatchEnv, WindowEnv
 from fairlead.sim.gym.vector import DispatchVectorEnv, WindowVectorEnv
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
-from fairlead.sim.gym.worlds import Worlds, load_worlds, save_worlds, workload_seed, worlds_of
+from fairlead.sim.gym.world_file import Worlds, load_worlds, save_worlds, workload_seed, worlds_of
 from fairlead.sim.serving.layout import FAULT
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.windows import capacity_qps
+from fairlead.sim.serving.window_view import capacity_qps
 from fairlead.sim.serving.workload import make_workload
 
 OURS = [p.name for p in rules().values() if p.package == "fairlead"]
@@ -866,7 +866,7 @@ for name in ("gymnasium", "pydantic", "yaml", "scipy", "rich", "pyarrow"):
     sys.modules[name] = None
 from fairlead.sim.gym.dispatch import DispatchBatch
 from fairlead.sim.gym.window import WindowBatch
-from fairlead.sim.gym.worlds import load_worlds
+from fairlead.sim.gym.world_file import load_worlds
 worlds = load_worlds(sys.argv[1])
 for batch in (DispatchBatch(worlds, 2), WindowBatch(worlds, 2)):
     batch.reset(0)

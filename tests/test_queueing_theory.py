@@ -24,7 +24,7 @@ from fairlead.domain.scenario import Rules, Scenario, check
 from fairlead.domain.workload import Draw, Source, Workload
 from fairlead.policies.interface import find
 from fairlead.policies.randomness import inverse_normal
-from fairlead.sim.serving.booking import PROMISED, RUNNING
+from fairlead.policies.snapshot.layout import PROMISED, RUNNING
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import AT_WINDOW, DONE, WINDOW, Plan, World

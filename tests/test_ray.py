@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.experiments.identity import difference, ingredients
-from fairlead.experiments.piece import Piece
+from fairlead.experiments.fingerprint import difference, ingredients
 from fairlead.experiments.ray_workers import _task
+from fairlead.experiments.trial import Trial
 from fairlead.scenarios.loader import load
 
 SOURCES = Path(__file__).parent.parent / "src"
@@ -141,7 +141,7 @@ def test_a_worker_that_is_killed_costs_no_result(cluster: Cluster, whole: bytes,
     assert process.returncode == 0, stderr
     assert [line for line in stderr.splitlines() if str(tmp_path) not in line] == []
     assert file.read_bytes() == whole
-    assert len(kept.read_bytes().splitlines()) == 1 + 4  # each piece once
+    assert len(kept.read_bytes().splitlines()) == 1 + 4  # each trial once
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_ctrl_c_keeps_what_is_finished(cluster: Cluster, tmp_path: Path) -> None
     assert process.returncode == 130, stderr
     seeds = len(json.loads(out.read_text())["scenarios"]["ecsrl"]["seeds"])
     assert 3 <= seeds == len(kept.read_bytes().splitlines()) - 1
-    assert f"interrupted; {seeds} of 5000 pieces were finished and are kept" in stderr
+    assert f"interrupted; {seeds} of 5000 trials were finished and are kept" in stderr
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def test_a_cluster_with_other_code_is_refused(cluster: Cluster, tmp_path: Path) 
 
 
 def test_what_differs_is_named() -> None:
-    here = ingredients(Piece("ecsrl", load("ecsrl"), 0, ("closest",)))
+    here = ingredients(Trial("ecsrl", load("ecsrl"), 0, ("closest",)))
     assert difference(here) == ""
     assert difference(here | {"fairlead": "9.9"}) == f"fairlead is {here['fairlead']} there and 9.9 here"
     assert difference(here | {"numba": "9.9"}) == f"numba is {here['numba']} there and 9.9 here"
@@ -192,8 +192,8 @@ def test_a_policy_that_the_cluster_lacks_is_named(cluster: Cluster, tmp_path: Pa
 
 
 def test_a_worker_without_fairlead_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = ingredients(Piece("ecsrl", load("ecsrl"), 0, ("closest",)))
-    monkeypatch.setitem(sys.modules, "fairlead.experiments.identity", None)  # importing it raises ImportError
+    wanted = ingredients(Trial("ecsrl", load("ecsrl"), 0, ("closest",)))
+    monkeypatch.setitem(sys.modules, "fairlead.experiments.fingerprint", None)  # importing it raises ImportError
     answer = _task()(b"", wanted)
     assert isinstance(answer, str)
     assert f"has no fairlead {wanted['fairlead']}: " in answer

@@ -20,17 +20,17 @@ from browser import Open
 from documents import BINS, EVIL, NODES, POLICIES, document, plain, refusals, swept, unfinished
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
+from fairlead.measure.report.degradation_document import devices
+from fairlead.measure.report.degradation_page import verdict as study_verdict
+from fairlead.measure.report.degradation_page import write_study_report
 from fairlead.measure.report.document import check, highlighted, points
 from fairlead.measure.report.explanation_page import write_explanation_report
 from fairlead.measure.report.page import page, write_report
+from fairlead.measure.report.phrases import verdict
 from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
 from fairlead.measure.report.static import write_plots
-from fairlead.measure.report.study import devices
-from fairlead.measure.report.study_page import verdict as study_verdict
-from fairlead.measure.report.study_page import write_study_report
 from fairlead.measure.report.style import HUES, by_look, fill_of, look_of
 from fairlead.measure.report.tables import tables
-from fairlead.measure.report.words import verdict
 
 
 def said(made: dict[str, Any]) -> str:
@@ -888,7 +888,7 @@ def test_the_report_of_a_study_is_drawn_fresh_and_from_its_file(
     open_page: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fresh, saved, files = tmp_path / "fresh.html", tmp_path / "saved.html", tmp_path / "plots"
-    assert main(["degradation", "ecsrl", "--json", str(tmp_path / "out.json"), "--report", str(fresh)]) == 0
+    assert main(["degradation", "simulate", "ecsrl", "--json", str(tmp_path / "out.json"), "--report", str(fresh)]) == 0
     assert main(["report", str(tmp_path / "out.json"), "-o", str(saved), "--plots", str(files)]) == 0
     assert saved.read_bytes() == fresh.read_bytes()
     found = open_page(fresh)

@@ -17,15 +17,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fairlead.cli.sweep_tables import show_sweep
+from fairlead.cli.experiments.sweep_tables import show_sweep
 from fairlead.domain.errors import UserError
-from fairlead.experiments import identity, workers
+from fairlead.experiments import fingerprint as identity
+from fairlead.experiments import workers
 from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.compare import Comparison, compare
-from fairlead.experiments.identity import keys
-from fairlead.experiments.piece import Piece, PieceResult
+from fairlead.experiments.fingerprint import keys
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep, points, read_sweep
+from fairlead.experiments.trial import Trial, TrialResult
 from fairlead.experiments.workers import local
 from fairlead.policies import interface
 from fairlead.policies.interface import Policy, find
@@ -112,7 +113,7 @@ def tables(width: int) -> str:
             closest = {"success": 0.5 + 0.1 * i + 0.01 * seed, "late": 0.1, "inaccurate": 0.0, "rejected": 0.0}
             closest["fallback_share"] = 0.0
             balanced = closest | {"success": 0.75}
-            result.add(PieceResult(label, seed, {"closest": closest, "load-balancing": balanced}, {}, {}, 0.95))
+            result.add(TrialResult(label, seed, {"closest": closest, "load-balancing": balanced}, {}, {}, 0.95))
     text = io.StringIO()
     show_sweep(Console(file=text, width=width), result, "ecsrl", ["duration_s=5"])
     return text.getvalue()
@@ -136,14 +137,14 @@ def test_the_tables_mark_the_best_show_the_bound_and_cut_nothing(width: int) -> 
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The pieces that were really run in this process."""
-    real, calls = workers.run_piece, []
+    """The trials that were really run in this process."""
+    real, calls = workers.run_trial, []
 
-    def counted(piece: Piece) -> PieceResult:
-        calls.append((piece.label, piece.seed))
-        return real(piece)
+    def counted(trial: Trial) -> TrialResult:
+        calls.append((trial.label, trial.seed))
+        return real(trial)
 
-    monkeypatch.setattr(workers, "run_piece", counted)
+    monkeypatch.setattr(workers, "run_trial", counted)
     return calls
 
 
@@ -194,16 +195,16 @@ def test_a_damaged_line_costs_its_piece_alone(tmp_path: Path, ran: list[tuple[st
 
 
 def test_an_interrupted_comparison_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, whole, real = tmp_path / "kept.jsonl", asked(), workers.run_piece
+    file, whole, real = tmp_path / "kept.jsonl", asked(), workers.run_trial
 
-    def interrupted(piece: Piece) -> PieceResult:
-        if (piece.label, piece.seed) == ("rate=1200", 1):
+    def interrupted(trial: Trial) -> TrialResult:
+        if (trial.label, trial.seed) == ("rate=1200", 1):
             raise KeyboardInterrupt
-        return real(piece)
+        return real(trial)
 
-    monkeypatch.setattr(workers, "run_piece", interrupted)
+    monkeypatch.setattr(workers, "run_trial", interrupted)
     assert json.loads(asked(file))["stopped"] == "interrupted"
-    monkeypatch.setattr(workers, "run_piece", real)
+    monkeypatch.setattr(workers, "run_trial", real)
     assert asked(file) == whole
 
 
@@ -223,24 +224,24 @@ def test_one_process_at_a_time_and_no_other_file_is_touched(tmp_path: Path) -> N
 
 def test_a_key_stands_for_all_that_a_result_depends_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = points(SWEEP, "ecsrl", SHORT)["rate=600"]
-    piece = Piece("rate=600", scenario, 0, POLICIES)
+    trial = Trial("rate=600", scenario, 0, POLICIES)
     other = points(Sweep("rate", (601,)), "ecsrl", SHORT)["rate=601"]
     found = keys(
         [
-            piece,
-            Piece("rate=600", scenario, 1, POLICIES),
-            Piece("x", scenario, 0, POLICIES),
-            Piece("y", other, 0, POLICIES),
+            trial,
+            Trial("rate=600", scenario, 1, POLICIES),
+            Trial("x", scenario, 0, POLICIES),
+            Trial("y", other, 0, POLICIES),
         ]
     )
     assert len(set(found)) == 4
-    assert keys([piece]) == found[:1]
-    found += keys([replace(piece, policies=("closest",))])
+    assert keys([trial]) == found[:1]
+    found += keys([replace(trial, policies=("closest",))])
     for name, value in (("__version__", "9.9"), ("code_hash", lambda *rooms: "other")):
         with monkeypatch.context() as patched:
             patched.setattr(identity, name, value)
             identity._fixed.cache_clear()
-            found += keys([piece])
+            found += keys([trial])
         identity._fixed.cache_clear()
     assert len(set(found)) == 7
 
@@ -262,14 +263,14 @@ def test_the_key_notices_a_changed_policy_and_a_changed_trace(tmp_path: Path, mo
     trace.write_text("time_s\n0.5\n")
     source = next(iter(points(SWEEP, "ecsrl", [])["rate=600"].workload.sources))
     scenario.write_text(scenario.read_text().replace("camera", source))
-    piece = Piece("traced", points(SWEEP, str(scenario), [])["rate=600"], 0, ("theirs",))
+    trial = Trial("traced", points(SWEEP, str(scenario), [])["rate=600"], 0, ("theirs",))
 
-    found = keys([piece])
+    found = keys([trial])
     (package / "helper.py").write_text("LIMIT = 2\n")
     identity._third_party.cache_clear()
-    found += keys([piece])
+    found += keys([trial])
     trace.write_text("time_s\n0.6\n")
-    found += keys([piece])
+    found += keys([trial])
     identity._third_party.cache_clear()
     assert len(set(found)) == 3
 
@@ -304,8 +305,8 @@ def test_a_sweep_that_was_killed_goes_on_and_ends_in_the_same_bytes(tmp_path: Pa
     finished = before.count(b"\n") - 1
     assert 7 <= finished < 90
     done = sweep(tmp_path, "--json", "resumed.json")
-    assert f"{finished} of 90 pieces were finished before (fairlead-sweep-ecsrl-rate.jsonl)" in done.stderr
-    assert "all pieces are kept in fairlead-sweep-ecsrl-rate.jsonl" in done.stderr
+    assert f"{finished} of 90 trials were finished before (fairlead-sweep-ecsrl-rate.jsonl)" in done.stderr
+    assert "all trials are kept in fairlead-sweep-ecsrl-rate.jsonl" in done.stderr
     lines = file.read_bytes().splitlines()[1:]
     assert file.read_bytes().startswith(before)
     assert len(lines) == len({json.loads(line)["key"] for line in lines}) == 90  # only what was missing was run
@@ -332,6 +333,6 @@ def test_a_disk_that_is_full_costs_no_finished_run(tmp_path: Path) -> None:
     finished = sum(len(s["seeds"]) for s in json.loads(done.stdout)["scenarios"].values())
     assert 1 <= finished < 6
     again = sweep(tmp_path, "--seeds", "2", "--policies", "random", "--json", "again.json")
-    assert f"{finished - 1} of 6 pieces were finished before" in again.stderr  # the last did not get into the file
+    assert f"{finished - 1} of 6 trials were finished before" in again.stderr  # the last did not get into the file
     sweep(tmp_path, "--seeds", "2", "--policies", "random", "--json", "whole.json", "--checkpoint", "none")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "whole.json").read_bytes()

@@ -21,20 +21,20 @@ from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.task_records import Snapshot
-from fairlead.learn.tapfinger import TapFingerQuestion, train_tapfinger
-from fairlead.learn.tapfinger_export import write_bundle
-from fairlead.learn.tapfinger_network import ABLATIONS, Inputs, TapFinger
-from fairlead.learn.tapfinger_play import as_inputs, play, shape_of
-from fairlead.learn.tapfinger_ppo import Point, TapFingerSettings, Training
+from fairlead.learn.tapfinger.export import write_bundle
+from fairlead.learn.tapfinger.network import ABLATIONS, Inputs, TapFinger
+from fairlead.learn.tapfinger.play import as_inputs, play, shape_of
+from fairlead.learn.tapfinger.ppo import Point, TapFingerSettings, Training
+from fairlead.learn.tapfinger.training import TapFingerQuestion, train_tapfinger
 from fairlead.policies.tasks.learned import SHIPPED, LearnedTaskPolicy, _with_started
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
-from fairlead.sim.tasks.catalog import find_task_policy
-from fairlead.sim.tasks.files import TaskWorld, load_task_world, save_task_world, task_world
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.layout import RUNS
+from fairlead.sim.tasks.policy_catalog import find_task_policy
+from fairlead.sim.tasks.world_file import TaskWorld, load_task_world, save_task_world, task_world
 from fairlead.sim.tasks.worlds import new_worlds
 
 CPU = torch.device("cpu")
@@ -517,7 +517,7 @@ def test_the_best_network_is_kept_not_the_last(monkeypatch: pytest.MonkeyPatch) 
     kept = []
     for completion in (5.0, 4.0, 6.0):
         found = np.full(TINY.validation_workloads, completion)
-        monkeypatch.setattr("fairlead.learn.tapfinger_ppo.play_greedily", lambda *_, found=found: found)
+        monkeypatch.setattr("fairlead.learn.tapfinger.ppo.play_greedily", lambda *_, found=found: found)
         with torch.no_grad():
             next(training.network.parameters()).add_(1.0)
         kept.append(next(training.network.parameters()).detach().clone())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 import task_golden
 from fairlead.policies.tasks.learned import learned_task_policies
 from fairlead.policies.tasks.observe import Observations
+
+CURVES = Path(__file__).parents[1] / "docs/results/curves"
 
 
 @pytest.mark.parametrize("name", sorted(learned_task_policies()))
@@ -38,7 +41,7 @@ def test_bundles_that_ship_see_what_they_saw(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(learned_task_policies()))
 def test_bundles_that_ship_say_how_they_were_made(name: str) -> None:
     about = learned_task_policies()[name].placer.document
-    with (learned_task_policies()[name].placer.folder / "curve.csv").open() as file:
+    with (CURVES / f"bundle-{name}.csv").open() as file:
         gap, ci95 = min((float(row["gap"]), float(row["ci95"])) for row in csv.DictReader(file))
     assert about["reproduce"].startswith("fairlead train tapfinger --scenario")
     assert about["validation"]["gap"] == pytest.approx(gap, abs=1e-4)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.optimize import milp
 
-from fairlead.cli.experiment import _by_line
+from fairlead.cli.experiments.run import _by_line
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements
 from fairlead.domain.tasks import TaskLinkChange, TaskScenario, TunedRule
 from fairlead.experiments.bounds.tasks import completion_bound, has_bound
-from fairlead.experiments.piece import Piece
-from fairlead.experiments.task_piece import run_task_piece
+from fairlead.experiments.task_trial import run_task_piece
+from fairlead.experiments.trial import Piece
 from fairlead.experiments.tune import tune
 from fairlead.policies.conflicts import COPIES, SOFTMAX, prior_of, resolve
 from fairlead.policies.jit import jit
@@ -25,10 +25,10 @@ from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.replan import fitted_steps
 from fairlead.policies.tasks.sia import restart_factor
 from fairlead.scenarios.loader import load_tasks
-from fairlead.sim.tasks.catalog import find_task_policy, task_policies
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
 from fairlead.sim.tasks.summary import completion_steps, summarise
 from fairlead.sim.tasks.worlds import new_worlds
 from task_builders import HERE, by_gpu, cluster, constant, kind, measured, tasks_scenario

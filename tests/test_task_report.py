@@ -20,23 +20,23 @@ from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.domain.tasks import Resource, TaskLinkChange, TaskScenario
 from fairlead.experiments.compare import Comparison, compare
-from fairlead.experiments.piece import PieceResult
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.task_detail import COMPLETION_STEPS, task_axes, time_edges
+from fairlead.experiments.trial import TrialResult
 from fairlead.measure.report.page import page
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.plots.tasks import task_plots_of, task_plots_of_all
 from fairlead.measure.report.static import write_plots
 from fairlead.measure.report.task_document import Spread, check_tasks, task_points
+from fairlead.measure.report.task_phrases import task_verdict
 from fairlead.measure.report.task_tables import task_tables
-from fairlead.measure.report.task_words import task_verdict
 from fairlead.measure.statistics import estimate, estimate_of_sums
 from fairlead.scenarios.loader import load_tasks
-from fairlead.sim.tasks.catalog import find_task_policy
 from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.layout import TaskWorlds
 from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.policy_catalog import find_task_policy
 from fairlead.sim.tasks.worlds import new_worlds
 from task_builders import HERE, cluster, constant, kind, tasks_scenario
 
@@ -241,7 +241,7 @@ def test_a_bound_that_not_all_seeds_have_is_none() -> None:
     figures = {"completion_steps": 2.0, "fallback_share": 0.0}
     result = Comparison({"built": tasks_scenario()}, ("min",), (0, 1))
     for seed, bound in ((0, 1.5), (1, None)):
-        result.add(PieceResult("built", seed, {"min": figures}, {}, {"min": {}}, bound))
+        result.add(TrialResult("built", seed, {"min": figures}, {}, {"min": {}}, bound))
     assert result.bound_values("built") == []
 
 

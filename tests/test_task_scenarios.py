@@ -213,7 +213,7 @@ def test_throughputs_that_are_wrong_are_told_in_one_line(
 
 def test_each_command_says_which_world_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
     for command, line in (
-        (["degradation", "tapfinger-3"], "it is a world of tasks"),
+        (["degradation", "simulate", "tapfinger-3"], "it is a world of tasks"),
         (["tune", "ecsrl"], "it is a world of requests"),
         (["compare", "ecsrl", "tapfinger-3"], "compare one kind at a time"),
         (["compare", "tapfinger-3", "--policies", "closest"], "policy 'closest' decides on requests"),

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.cli.main import main
-from fairlead.cli.trace import BarTell
+from fairlead.cli.trace.command import BarTell
 from fairlead.detect.nvml import FakeNvml, Gpu
 from fairlead.detect.tree import Tree
 from fairlead.domain.errors import UserError
@@ -24,10 +24,10 @@ from fairlead.measure.report.plots.tasks.progress import progress
 from fairlead.profile.machine import Limits
 from fairlead.profile.trace import allocations
 from fairlead.profile.trace import run as trace_run
+from fairlead.profile.trace.allocation_grid import Question, Run, Task, Traced
 from fairlead.profile.trace.allocations import Allocation, this_machine
 from fairlead.profile.trace.family import family, round_to_125
-from fairlead.profile.trace.grid import Question, Run, Task, Traced
-from fairlead.profile.trace.lines import Point, Telling, curve, found_target
+from fairlead.profile.trace.progress_lines import Point, Telling, curve, found_target
 from fairlead.scenarios.loader import load_tasks
 
 BEGIN = """\

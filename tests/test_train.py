@@ -30,23 +30,23 @@ import torch
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from fairlead.cli.main import _parser, main
-from fairlead.cli.train import _aset, _command, _ecsrl, _plain, _Teller
+from fairlead.cli.train.command import _aset, _command, _ecsrl, _plain, _Teller
 from fairlead.domain.errors import UserError
-from fairlead.learn.aset import SEVEN, Aset, AsetSettings, WindowGroup
-from fairlead.learn.dispatch_network import Actor
-from fairlead.learn.ecsrl import DispatchGroups, DispatchView, Ecsrl, EcsrlSettings, ascend
-from fairlead.learn.environments import VALIDATION_SEED, Part, PartsEnv, Place, Stepped
-from fairlead.learn.learner import Learner, falling
-from fairlead.learn.q_learning import AllActionsDQN
-from fairlead.learn.seen import Seen
-from fairlead.learn.validation import Stopped, Validation, _play
+from fairlead.learn.aset.agent import SEVEN, Aset, AsetSettings, WindowGroup
+from fairlead.learn.aset.q_learning import AllActionsDQN
+from fairlead.learn.ecsrl.agent import DispatchGroups, DispatchView, Ecsrl, EcsrlSettings, ascend
+from fairlead.learn.ecsrl.network import Actor
+from fairlead.learn.shared.environments import VALIDATION_SEED, Part, PartsEnv, Place, Stepped
+from fairlead.learn.shared.learner import Learner, falling
+from fairlead.learn.shared.observed_ranges import Seen
+from fairlead.learn.shared.validation import Stopped, Validation, _play
 from fairlead.measure.statistics import Estimate, paired_difference
 from fairlead.policies.bundle import SHIPPED
-from fairlead.policies.bundled import shipped
+from fairlead.policies.bundle_registry import shipped
 from fairlead.policies.observe import dispatch_features, dispatch_size, observe_dispatch, slot_scales
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
-from fairlead.sim.gym.worlds import workload_seed, worlds_of
+from fairlead.sim.gym.world_file import workload_seed, worlds_of
 
 SOURCES = Path(__file__).parent.parent / "src"
 LIGHT = {"aset": ["duration_s=60"], "ecsrl": ["duration_s=10", "rate=18500"]}

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from make_aset import SCENARIOS
 
-from fairlead.learn.aset import SEVEN, Aset, AsetSettings, WindowGroup, _Episode
-from fairlead.learn.environments import Place
+from fairlead.learn.aset.agent import SEVEN, Aset, AsetSettings, WindowGroup, _Episode
+from fairlead.learn.shared.environments import Place
 from fairlead.measure.statistics import paired_difference
 from fairlead.scenarios.loader import load
-from fairlead.sim.gym.worlds import worlds_of
+from fairlead.sim.gym.world_file import worlds_of
 from fairlead.sim.serving.host import simulate
 from fairlead.sim.serving.world import copy_state, like
 

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tables import Cell, draw, fill, learning, points, read, write_csv
+from tables import HERE, Cell, draw, fill, learning, points, read, write_csv
 
-from fairlead.learn.aset import SEVEN
+from fairlead.learn.aset.agent import SEVEN
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
-from fairlead.policies.bundle import SHIPPED
 from fairlead.policies.interface import rules
 
 SCENARIOS = ("full-edge", "co-dc-cloud", "dc-cloud", "aset-testbed", "latency-minority", "shifting")
@@ -35,7 +34,7 @@ def main(folder: Path) -> None:
     fill("../guides/comparing.md", "at-60", at_60([cell for cell in cells if rate(cell) == 60]))
     fill("../guides/comparing.md", "over-rates", over_rates(cells))
     draw("gains-aset", gains(cells))
-    draw("curves-aset", learning({name: SHIPPED / name / "curve.csv" for name in agent_names()}))
+    draw("curves-aset", learning({name: HERE / f"curves/bundle-{name}.csv" for name in agent_names()}))
 
 
 def cells_of(folder: Path) -> list[Cell]:

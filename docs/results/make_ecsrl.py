@@ -14,12 +14,11 @@ from typing import Any
 from tables import HERE, Cell, draw, fill, learning, points, read, write_csv
 
 from fairlead.measure.statistics import estimate
-from fairlead.policies.bundle import SHIPPED
 
-#: The trainings, by seed; the one that ships has its curve in the package.
+#: The trainings, by seed; that of seed 1 ships.
 CURVES = {
     "seed 0": HERE / "curves/ecsrl-0.csv",
-    "seed 1, ships": SHIPPED / "ecsrl/curve.csv",
+    "seed 1, ships": HERE / "curves/bundle-ecsrl.csv",
     "seed 2": HERE / "curves/ecsrl-2.csv",
 }
 #: What the tables show: the factor and the digits.

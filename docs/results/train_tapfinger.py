@@ -59,7 +59,17 @@ def _train(folder: Path, name: str, seed: int, end: float, cores: queue.SimpleQu
     again = ["--resume"] if (out / "checkpoint").exists() else []
     core = cores.get()
     with (folder / f"{name}-{seed}.log").open("a") as log:
-        command = ["taskset", "-c", str(core), sys.executable, "-m", "fairlead.learn.tapfinger", *what, *how, *again]
+        command = [
+            "taskset",
+            "-c",
+            str(core),
+            sys.executable,
+            "-m",
+            "fairlead.learn.tapfinger",
+            *what,
+            *how,
+            *again,
+        ]
         if subprocess.run(command, stdout=log, stderr=log, check=False).returncode == 0:
             (out / "finished").touch()
     cores.put(core)

@@ -5,7 +5,7 @@ import numpy as np
 from fairlead.policies.observe import CANDIDATE_UNITS, REQUEST_UNITS
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym.dispatch import DispatchBatch
-from fairlead.sim.gym.worlds import worlds_of
+from fairlead.sim.gym.world_file import worlds_of
 
 WORLDS = 8
 

@@ -12,21 +12,15 @@ from importlib import import_module
 from typing import NoReturn
 
 from fairlead import __version__
-from fairlead.cli.model_options import add_degrade, add_models
-from fairlead.cli.options import (
-    add_catalog,
-    add_compare,
-    add_degradation,
-    add_detect,
-    add_explain,
-    add_report,
-    add_sweep,
-    add_tune,
-)
-from fairlead.cli.predict_options import add_calibrate, add_evaluate, add_predict
-from fairlead.cli.profile_options import add_profile
-from fairlead.cli.trace_options import add_trace
-from fairlead.cli.train_options import add_train
+from fairlead.cli.catalog.options import add_catalog
+from fairlead.cli.degradation.options import add_degradation
+from fairlead.cli.experiments.options import add_compare, add_explain, add_report, add_sweep, add_tune
+from fairlead.cli.host.options import add_detect
+from fairlead.cli.models.options import add_models
+from fairlead.cli.models.predict_options import add_calibrate, add_evaluate, add_predict
+from fairlead.cli.models.profile_options import add_profile
+from fairlead.cli.trace.options import add_trace
+from fairlead.cli.train.options import add_train
 from fairlead.domain.errors import UserError, nearest
 
 _EXAMPLES = """\
@@ -38,7 +32,7 @@ examples:
   fairlead sweep full-edge --param rate --values 20:120:20
   fairlead report out.json --plots plots           a page with plots, and the plots as PNG and SVG
   fairlead compare tapfinger-3 --seeds 50          the same for tasks on clusters (training jobs and the like)
-  fairlead degradation ecsrl                       how workloads slow each other down on its devices
+  fairlead degradation simulate ecsrl              how workloads slow each other down on its devices
   fairlead train aset --scenario full-edge --out runs/mine        an agent that picks the rule of each window
   fairlead explain ecsrl --policy ecsrl --at 30    why a learned policy decided as it did
   fairlead detect                                  what accelerators this host has
@@ -46,7 +40,7 @@ examples:
   fairlead predict model.onnx --all                how long it takes on devices, and where it can't run
   fairlead calibrate                               this machine's rates, for predictions
   fairlead models                                  real models to try this with
-  fairlead degrade a.onnx b.onnx                   how they slow each other down on this machine
+  fairlead degradation measure a.onnx b.onnx       how models slow each other down on this machine
   fairlead trace convnet --cpu 1,2 --out traces    how fast a task is with so many CPUs, for the world of tasks
 """
 
@@ -82,7 +76,6 @@ def _parser() -> argparse.ArgumentParser:
         add_calibrate,
         add_evaluate,
         add_models,
-        add_degrade,
         add_trace,
         add_catalog,
     ):
@@ -92,37 +85,39 @@ def _parser() -> argparse.ArgumentParser:
 
 #: Where each command is, as module:function below fairlead.cli; imported when it is run.
 _RUN = {
-    "compare": "compare:run_compare",
-    "sweep": "compare:run_sweep",
-    "report": "report:run_report",
-    "degradation": "degradation:run_degradation",
-    "tune": "tune:run_tune",
-    "train": "train:run_train",
-    "explain": "explain:run_explain",
-    "detect": "detect:run_detect",
-    "profile": "profile:run_profile",
-    "predict": "predict:run_predict",
-    "calibrate": "calibrate:run_calibrate",
-    "evaluate": "evaluate:run_evaluate",
-    "models": "models:run_models",
-    "degrade": "degrade:run_degrade",
-    "trace": "trace:run_trace",
-    "scenarios": "catalog:run_scenarios",
-    "policies": "catalog:run_policies",
-    "show": "catalog:run_show",
+    "compare": "experiments.compare:run_compare",
+    "sweep": "experiments.compare:run_sweep",
+    "report": "experiments.report:run_report",
+    "tune": "experiments.tune:run_tune",
+    "explain": "experiments.explain:run_explain",
+    "degradation simulate": "degradation.simulate:run_simulate",
+    "degradation measure": "degradation.measure:run_measure",
+    "train": "train.command:run_train",
+    "detect": "host.detect:run_detect",
+    "profile": "models.profile:run_profile",
+    "predict": "models.predict:run_predict",
+    "calibrate": "models.calibrate:run_calibrate",
+    "evaluate": "models.evaluate:run_evaluate",
+    "models": "models.zoo:run_models",
+    "trace": "trace.command:run_trace",
+    "scenarios": "catalog.listing:run_scenarios",
+    "policies": "catalog.listing:run_policies",
+    "show": "catalog.listing:run_show",
 }
 
 
 def _run(arguments: list[str]) -> int:
     parser = _parser()
     command = next((a for a in arguments if not a.startswith("-")), None)
-    if command is not None and command not in _RUN:
-        raise UserError(f"unknown command {command!r}{nearest(command, _RUN)}")
+    known = {name.split()[0] for name in _RUN}
+    if command is not None and command not in known:
+        raise UserError(f"unknown command {command!r}{nearest(command, known)}")
     args = parser.parse_args(arguments)
     if args.command is None:
         parser.print_help()
         return 0
-    module, _, function = _RUN[args.command].partition(":")
+    name = " ".join([args.command, args.where] if "where" in args else [args.command])
+    module, _, function = _RUN[name].partition(":")
     return int(getattr(import_module(f"fairlead.cli.{module}"), function)(args))
 
 

@@ -1,7 +1,7 @@
-"""Finished pieces in a file, so that a comparison that was killed goes on where it was.
+"""Finished trials in a file, so that a comparison that was killed goes on where it was.
 
-One JSON line per piece, appended when it is finished. A line is used again only for a piece of the same key (see
-`identity`); a last line that was torn by a kill is cut off. One process at a time: the file is locked while in use.
+One JSON line per trial, appended when it is finished. A line is used again only for a trial of the same key (see
+`fingerprint`); a last line that was torn by a kill is cut off. One process at a time: the file is locked while in use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from fairlead.domain.errors import UserError
-from fairlead.experiments.piece import PieceResult
+from fairlead.experiments.trial import TrialResult
 
 _HEADER = b'{"fairlead": "checkpoint"}\n'  # so that no other file is taken for one, and written to
 
@@ -52,20 +52,20 @@ class Checkpoint:
         with suppress(OSError):  # a disk that is full, which `add` has told
             self._file.close()
 
-    def finished(self, keys: Container[str]) -> dict[str, PieceResult]:
+    def finished(self, keys: Container[str]) -> dict[str, TrialResult]:
         """The results that are there for these keys."""
-        found: dict[str, PieceResult] = {}
+        found: dict[str, TrialResult] = {}
         self._file.seek(len(_HEADER))
         for line in self._file:
             try:
                 record = json.loads(line)
                 if (key := record.pop("key")) in keys:
-                    found[key] = PieceResult(**record)
+                    found[key] = TrialResult(**record)
             except (ValueError, TypeError, AttributeError, KeyError):
-                continue  # damaged: that piece is run again
+                continue  # damaged: that trial is run again
         return found
 
-    def add(self, key: str, result: PieceResult) -> None:
+    def add(self, key: str, result: TrialResult) -> None:
         """Append a result; it is on the disk when this returns, so it outlives the process and the power."""
         self._nothing_in_it = False
         try:

@@ -1,6 +1,6 @@
 """Compares policies on scenarios over paired seeds: the same workload for every policy, so that differences are theirs.
 
-The work is cut into pieces, one per (scenario, seed), which `workers` run here or elsewhere. Results are put together
+The work is cut into trials, one per (scenario, seed), which `workers` run here or elsewhere. Results are put together
 in the order of the question, so that they never depend on how many workers there were, nor on which was first.
 """
 
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from fairlead.domain.errors import UserError, one_line
 from fairlead.experiments.checkpoint import Checkpoint
-from fairlead.experiments.identity import keys
-from fairlead.experiments.kinds import Kind, Summed, kind_of
-from fairlead.experiments.piece import AnyScenario, Figures, Piece, PieceResult
+from fairlead.experiments.fingerprint import keys
+from fairlead.experiments.trial import AnyScenario, Figures, Trial, TrialResult
 from fairlead.experiments.workers import Workers, WorkersLost, local
+from fairlead.experiments.world_adapter import Summed, WorldAdapter, adapter_of
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
 
 
@@ -34,23 +34,23 @@ class Comparison:
     bounds: dict[str, dict[int, float]] = field(default_factory=dict)  # [label][seed]
     failures: dict[str, str] = field(default_factory=dict)  # policy -> one line
     interrupted: str = ""  # why not all of it was run; empty when it was
-    _done: dict[str, list[int]] = field(default_factory=dict, repr=False)  # by label; forgotten when a piece comes in
+    _done: dict[str, list[int]] = field(default_factory=dict, repr=False)  # by label; forgotten when a trial comes in
 
     @cached_property
-    def kind(self) -> Kind:
+    def adapter(self) -> WorldAdapter:
         """The kind of world."""
-        return kind_of(next(iter(self.scenarios.values())))
+        return adapter_of(next(iter(self.scenarios.values())))
 
-    def add(self, piece: PieceResult) -> None:
-        """Take in a finished piece."""
+    def add(self, trial: TrialResult) -> None:
+        """Take in a finished trial."""
         self._done.clear()
-        for policy, figures in piece.figures.items():
-            self.runs.setdefault(piece.label, {}).setdefault(policy, {})[piece.seed] = figures
-        for policy, detail in piece.details.items():
-            self.details.setdefault(piece.label, {}).setdefault(policy, self.kind.summed()).add(detail)
-        if piece.bound is not None:
-            self.bounds.setdefault(piece.label, {})[piece.seed] = piece.bound
-        for policy, line in piece.failures.items():  # the least of them, whichever came first
+        for policy, figures in trial.figures.items():
+            self.runs.setdefault(trial.label, {}).setdefault(policy, {})[trial.seed] = figures
+        for policy, detail in trial.details.items():
+            self.details.setdefault(trial.label, {}).setdefault(policy, self.adapter.summed()).add(detail)
+        if trial.bound is not None:
+            self.bounds.setdefault(trial.label, {})[trial.seed] = trial.bound
+        for policy, line in trial.failures.items():  # the least of them, whichever came first
             self.failures[policy] = min(line, self.failures.get(policy, line))
 
     def done_seeds(self, label: str) -> list[int]:
@@ -73,9 +73,9 @@ class Comparison:
             return []
 
         def key(policy: str) -> tuple[float, float, str]:
-            figures = (self.kind.objective, "fallback_share")
+            figures = (self.adapter.objective, "fallback_share")
             reached, fell_back = (estimate(self.values(label, policy, figure)).mean for figure in figures)
-            return -self.kind.sign * reached, fell_back, policy
+            return -self.adapter.sign * reached, fell_back, policy
 
         return sorted(alive, key=key)
 
@@ -86,8 +86,8 @@ class Comparison:
 
     def behind_best(self, label: str, policy: str) -> Estimate:
         """The objective minus that of the best policy, seed by seed."""
-        best = self.values(label, self.ranking(label)[0], self.kind.objective)
-        return paired_difference(self.values(label, policy, self.kind.objective), best)
+        best = self.values(label, self.ranking(label)[0], self.adapter.objective)
+        return paired_difference(self.values(label, policy, self.adapter.objective), best)
 
     def fallbacks(self, policy: str) -> tuple[int, dict[str, int]]:
         """How many decisions a learned policy was asked for, and how often its fallback rule made them, by reason."""
@@ -115,26 +115,26 @@ def compare(
 ) -> Comparison:
     """Run every policy on every scenario and seed. What is finished when Ctrl-C or dead workers stop it is kept.
 
-    With a checkpoint, pieces that it has are not run again, and it gets the others. `progress` is called first with
-    the number of pieces that were finished before, then after each piece.
+    With a checkpoint, trials that it has are not run again, and it gets the others. `progress` is called first with
+    the number of trials that were finished before, then after each trial.
     """
     result = Comparison(dict(scenarios), tuple(policies), tuple(seeds))
-    pieces = [Piece(label, s, seed, tuple(policies), bounded) for label, s in scenarios.items() for seed in seeds]
+    trials = [Trial(label, s, seed, tuple(policies), bounded) for label, s in scenarios.items() for seed in seeds]
     with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
-        key_of = dict(zip(((p.label, p.seed) for p in pieces), keys(pieces), strict=True)) if kept else {}
+        key_of = dict(zip(((p.label, p.seed) for p in trials), keys(trials), strict=True)) if kept else {}
         before = kept.finished(set(key_of.values())) if kept else {}
-        for piece in before.values():
-            result.add(piece)
-        progress(done := len(before), len(pieces))
-        left = [p for p in pieces if key_of.get((p.label, p.seed)) not in before]
+        for trial in before.values():
+            result.add(trial)
+        progress(done := len(before), len(trials))
+        left = [p for p in trials if key_of.get((p.label, p.seed)) not in before]
         running = closing(workers(left)) if left else nullcontext(())
         try:
             with running as results:
-                for piece in results:
-                    result.add(piece)
+                for trial in results:
+                    result.add(trial)
                     if kept:
-                        kept.add(key_of[piece.label, piece.seed], piece)
-                    progress(done := done + 1, len(pieces))
+                        kept.add(key_of[trial.label, trial.seed], trial)
+                    progress(done := done + 1, len(trials))
         except KeyboardInterrupt:
             result.interrupted = "interrupted"
         except WorkersLost as error:

@@ -1,6 +1,6 @@
 """What a run looks like beyond its figures: outcomes over time, latencies, the load of each node, as counts in bins.
 
-Made by `piece` from a finished world, put together over seeds by `result_file`, drawn by reports. Bins depend on the
+Made by `trial` from a finished world, put together over seeds by `result_file`, drawn by reports. Bins depend on the
 scenario alone, so that runs of all policies and seeds add up. Load is work sent to a node / the most that it can do in
 the time: all its servers busy with full batches, or the best mix of a shared node. The run of a learned policy also has
 `learned`: how often it fell back, and of a selector the share of each bin that each of its rules decided in.
@@ -16,9 +16,9 @@ import numpy as np
 from fairlead.domain.outcomes import Fallback, Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.jit import jit
-from fairlead.sim.serving.capacity import capacities
 from fairlead.sim.serving.host import Account
 from fairlead.sim.serving.layout import Plan, World
+from fairlead.sim.serving.station_capacity import capacities
 
 _MOST_BINS: Final = 120
 _STEPS_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)

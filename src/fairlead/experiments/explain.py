@@ -18,9 +18,9 @@ from fairlead import __version__
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments.inputs import drives
+from fairlead.experiments.decision_replay import Action, Case, Decision, Situation, find_case
+from fairlead.experiments.policy_inputs import drives
 from fairlead.experiments.result_file import plain, versions
-from fairlead.experiments.watched import Action, Case, Decision, Situation, find_case
 from fairlead.policies.interface import Policy
 from fairlead.policies.learned import limits
 

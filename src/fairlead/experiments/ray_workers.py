@@ -1,4 +1,4 @@
-"""The same pieces on a Ray cluster that exists: `run_piece` as a task, results as they finish.
+"""The same trials on a Ray cluster that exists: `run_trial` as a task, results as they finish.
 
 Ray runs a task again when its worker or node dies. Every worker first checks that it has the code of who asks, since
 results must be the same bytes wherever they are made. Ray itself runs in a process of its own, the driver: it floods
@@ -21,23 +21,23 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from fairlead.domain.errors import UserError, one_line
-from fairlead.experiments.identity import Ingredients, ingredients
-from fairlead.experiments.piece import Piece, PieceResult
+from fairlead.experiments.fingerprint import Ingredients, ingredients
+from fairlead.experiments.trial import Trial, TrialResult
 from fairlead.experiments.workers import Results, WorkersLost, deaf_children, end_with_parent, noted_interrupts
 
 _ADDRESS = re.compile(r"auto|(?:ray://)?\[?(?P<host>[^\s/]+?)\]?:(?P<port>\d{1,5})")
-_AHEAD = 2  # pieces submitted beyond the cluster's CPUs, so that none waits for the next
-_RETRIES = 3  # of a piece whose worker or node died
+_AHEAD = 2  # trials submitted beyond the cluster's CPUs, so that none waits for the next
+_RETRIES = 3  # of a trial whose worker or node died
 _PATIENCE_S = 20  # for a cluster's head that does not answer
 
 
-def on_ray(pieces: Sequence[Piece], address: str) -> Results:
-    """Connect to the cluster at `address` (host:port, `auto` or ray://host:port) and run the pieces there."""
+def on_ray(trials: Sequence[Trial], address: str) -> Results:
+    """Connect to the cluster at `address` (host:port, `auto` or ray://host:port) and run the trials there."""
     _check(address)
-    wanted = {label: ingredients(piece) for label, piece in {p.label: p for p in pieces}.items()}
+    wanted = {label: ingredients(trial) for label, trial in {p.label: p for p in trials}.items()}
     context = multiprocessing.get_context("spawn")
     ours, its = context.Pipe()
-    driver = context.Process(target=_drive, args=(its, pieces, wanted, address), daemon=True)
+    driver = context.Process(target=_drive, args=(its, trials, wanted, address), daemon=True)
     with deaf_children():
         driver.start()
     its.close()
@@ -71,7 +71,7 @@ def _results(driver: Any, pipe: Connection, address: str) -> Results:
         driver.kill()
 
 
-def _received(pipe: Connection, when_lost: str) -> PieceResult | None:
+def _received(pipe: Connection, when_lost: str) -> TrialResult | None:
     """What the driver sends: results, the error that ended it, or None when it is connected and when all is done."""
     try:
         message = pipe.recv()
@@ -103,7 +103,7 @@ def _no_answer(address: str) -> str:
 # ---- in the driver
 
 
-def _drive(pipe: Connection, pieces: Sequence[Piece], wanted: dict[str, Ingredients], address: str) -> None:
+def _drive(pipe: Connection, trials: Sequence[Trial], wanted: dict[str, Ingredients], address: str) -> None:
     end_with_parent()
     os.setsid()  # a Ctrl-C reaches the whole group; Ray would not leave it blocked
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -120,7 +120,7 @@ def _drive(pipe: Connection, pieces: Sequence[Piece], wanted: dict[str, Ingredie
         pipe.send(UserError(f"--ray {address}: {first}"))
         return
     try:
-        for reference in _finished(ray, pipe, pieces, wanted, address):
+        for reference in _finished(ray, pipe, trials, wanted, address):
             pipe.send(_result(ray, reference))
         pipe.send(None)
     except Exception as error:
@@ -131,11 +131,11 @@ def _drive(pipe: Connection, pieces: Sequence[Piece], wanted: dict[str, Ingredie
 
 
 def _finished(
-    ray: Any, pipe: Connection, pieces: Sequence[Piece], wanted: dict[str, Ingredients], address: str
+    ray: Any, pipe: Connection, trials: Sequence[Trial], wanted: dict[str, Ingredients], address: str
 ) -> Iterator[Any]:
-    """Submit pieces, a few ahead of the cluster, until all are or we are told to stop; those that are done."""
+    """Submit trials, a few ahead of the cluster, until all are or we are told to stop; those that are done."""
     task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_task())
-    left = iter(pieces)
+    left = iter(trials)
     waiting: list[Any] = []
     while True:
         if pipe.poll():
@@ -148,32 +148,32 @@ def _finished(
         yield from done
 
 
-def _task() -> Callable[[bytes, Ingredients], PieceResult | str]:
+def _task() -> Callable[[bytes, Ingredients], TrialResult | str]:
     """What a worker runs. Defined in here, it travels by value: a worker without Fairlead can say that it has none."""
 
-    def run(piece: bytes, wanted: Ingredients) -> PieceResult | str:
+    def run(trial: bytes, wanted: Ingredients) -> TrialResult | str:
         import pickle
         import socket
 
         host = socket.gethostname()
         try:
-            from fairlead.experiments.identity import difference
-            from fairlead.experiments.piece import run_piece
+            from fairlead.experiments.fingerprint import difference
+            from fairlead.experiments.trial import run_trial
         except ImportError as error:
             return f"{host} has no fairlead {wanted['fairlead']}: {error}"
         other = difference(wanted)
-        return f"{host} would not give the same results: {other}" if other else run_piece(pickle.loads(piece))
+        return f"{host} would not give the same results: {other}" if other else run_trial(pickle.loads(trial))
 
     return run
 
 
-def _result(ray: Any, reference: Any) -> PieceResult:
+def _result(ray: Any, reference: Any) -> TrialResult:
     try:
-        result: PieceResult | str = ray.get(reference)
+        result: TrialResult | str = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None
     except ray.exceptions.RayError as error:
-        raise WorkersLost(f"the cluster lost a piece {_RETRIES + 1} times ({type(error).__name__})") from None
+        raise WorkersLost(f"the cluster lost a trial {_RETRIES + 1} times ({type(error).__name__})") from None
     if isinstance(result, str):
         raise UserError(f"the Ray worker on {result}")
     return result

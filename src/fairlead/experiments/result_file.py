@@ -15,10 +15,10 @@ from typing import Any
 
 from fairlead import __version__
 from fairlead.experiments.compare import Comparison
-from fairlead.experiments.identity import LIBRARIES
+from fairlead.experiments.fingerprint import LIBRARIES
 from fairlead.experiments.sweep import Sweep
 from fairlead.measure.statistics import Estimate, estimate
-from fairlead.policies.bundled import LearnedPolicy
+from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.interface import Policy
 from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.learned import LearnedTaskPolicy
@@ -28,15 +28,15 @@ def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = 
     """The comparison as plain data; a sweep is a comparison of its points."""
     document = {
         "fairlead": __version__,
-        "world": result.kind.name,
-        "versions": versions([result.kind.find(name) for name in result.policies]),
+        "world": result.adapter.name,
+        "versions": versions([result.adapter.find(name) for name in result.policies]),
         "settings": {
             "seeds": list(result.seeds),
             "policies": list(result.policies),
             "set": overrides,
             "sweep": sweep and asdict(sweep),
         },
-        "policies": {name: _identity(result.kind.find(name)) for name in result.policies},
+        "policies": {name: _identity(result.adapter.find(name)) for name in result.policies},
         "complete": not result.interrupted and not result.failures,
         "stopped": result.interrupted or None,
         "failures": dict(sorted(result.failures.items())),
@@ -85,7 +85,7 @@ def _scenario(result: Comparison, label: str) -> dict[str, Any]:
         "ranking": ranking,
         "assumptions": [f"{path}: {words}" for path, words in scenario.assumptions()],
         "bound": _bound(result.bound_values(label)),
-        **result.kind.axes(scenario),
+        **result.adapter.axes(scenario),
         "policies": {
             policy: {
                 "figures": {k: _estimate(e) for k, e in result.estimates(label, policy).items()},

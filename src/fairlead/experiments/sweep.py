@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from fairlead.domain.errors import UserError
-from fairlead.experiments.piece import AnyScenario
+from fairlead.experiments.trial import AnyScenario
 from fairlead.scenarios.loader import load_any
 from fairlead.scenarios.yaml_lines import Loader
 

@@ -1,6 +1,6 @@
 """What a run of tasks looks like beyond its figures: tasks and resources over time, completion times, amounts given.
 
-Made by `task_piece` from a finished world, put together over seeds by `result_file`, drawn by reports. All are whole
+Made by `task_trial` from a finished world, put together over seeds by `result_file`, drawn by reports. All are whole
 numbers in bins that depend on the scenario alone, so that runs of all policies and seeds add up. The run of a learned
 policy also has `learned`: its decisions, and how often it fell back.
 """

@@ -1,6 +1,6 @@
-"""Where pieces run: here, and on processes of this machine. `compare` takes their results as they finish.
+"""Where trials run: here, and on processes of this machine. `compare` takes their results as they finish.
 
-An interrupt (Ctrl-C, SIGTERM) starts no more pieces and raises KeyboardInterrupt when those under way are done.
+An interrupt (Ctrl-C, SIGTERM) starts no more trials and raises KeyboardInterrupt when those under way are done.
 `ray_workers` is the same on a cluster.
 """
 
@@ -18,10 +18,10 @@ from itertools import islice
 from multiprocessing.connection import wait as wait_for
 from types import FrameType
 
-from fairlead.experiments.piece import Piece, PieceResult, run_piece
+from fairlead.experiments.trial import Trial, TrialResult, run_trial
 
-Results = Generator[PieceResult, None, None]  # as they finish; closed when nobody takes them any more
-Workers = Callable[[Sequence[Piece]], Results]
+Results = Generator[TrialResult, None, None]  # as they finish; closed when nobody takes them any more
+Workers = Callable[[Sequence[Trial]], Results]
 
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -30,23 +30,23 @@ class WorkersLost(Exception):
     """Workers died and the rest can't be run; its text says so to the user."""
 
 
-def local(pieces: Sequence[Piece], jobs: int = 1) -> Results:
-    """Run the pieces on `jobs` processes of this machine."""
+def local(trials: Sequence[Trial], jobs: int = 1) -> Results:
+    """Run the trials on `jobs` processes of this machine."""
     with noted_interrupts() as interrupted:
-        for piece in pieces if jobs <= 1 else pieces[:1]:  # the first here: what it compiles is then in the cache
-            yield run_piece(piece)
+        for trial in trials if jobs <= 1 else trials[:1]:  # the first here: what it compiles is then in the cache
+            yield run_trial(trial)
             if interrupted.is_set():
                 raise KeyboardInterrupt
-        if jobs > 1 and len(pieces) > 1:
-            yield from _pooled(pieces[1:], jobs, interrupted)
+        if jobs > 1 and len(trials) > 1:
+            yield from _pooled(trials[1:], jobs, interrupted)
 
 
-def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) -> Results:
-    """The same on a pool of processes, a few pieces ahead of them."""
-    left, context = iter(pieces), multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=context, initializer=end_with_parent) as pool:
+def _pooled(trials: Sequence[Trial], jobs: int, interrupted: threading.Event) -> Results:
+    """The same on a pool of processes, a few trials ahead of them."""
+    left, context = iter(trials), multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(trials)), mp_context=context, initializer=end_with_parent) as pool:
         with deaf_children():
-            waiting: set[Future[PieceResult]] = {pool.submit(run_piece, p) for p in islice(left, 2 * jobs)}
+            waiting: set[Future[TrialResult]] = {pool.submit(run_trial, p) for p in islice(left, 2 * jobs)}
         try:
             while waiting:
                 done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
@@ -54,7 +54,7 @@ def _pooled(pieces: Sequence[Piece], jobs: int, interrupted: threading.Event) ->
                     waiting = {f for f in waiting if not f.cancel()}
                 else:
                     with deaf_children():  # the pool starts them when it needs them
-                        waiting |= {pool.submit(run_piece, p) for p in islice(left, len(done))}
+                        waiting |= {pool.submit(run_trial, p) for p in islice(left, len(done))}
                 for future in sorted(done, key=lambda f: f.exception() is not None):  # what is good first
                     yield future.result()
         except (KeyboardInterrupt, GeneratorExit, BrokenProcessPool) as error:

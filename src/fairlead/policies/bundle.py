@@ -1,4 +1,4 @@
-"""A learned policy as a folder, its bundle: `model.onnx`, `manifest.json` and the curve of its training.
+"""A learned policy as a folder, its bundle: `model.onnx` and `manifest.json`.
 
 Reading a bundle never raises: what is wrong with it is a `Fault`, and whoever runs it (`fairlead.policies.learned`)
 falls back to a rule. A model maps `observations` float32 (B, F) to `values` float32 (B, A), one for each action.

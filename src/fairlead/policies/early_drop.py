@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.interface import policy
-from fairlead.policies.nominal import completion_ms
 from fairlead.policies.pick import soonest
 
 

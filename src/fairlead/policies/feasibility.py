@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.outcomes import Reason
+from fairlead.policies.expected_times import end_to_end_ms
 from fairlead.policies.jit import inlined, kernel
-from fairlead.policies.nominal import end_to_end_ms
 
 _TOO_LATE: Final = np.uint16(Reason.TOO_LATE)
 _TOO_INACCURATE: Final = np.uint16(Reason.TOO_INACCURATE)

@@ -44,7 +44,7 @@ class Policy:
         """The function as Numba code of exactly the interface's signature, usable as a function pointer."""
         import numba
 
-        from fairlead.policies.signature import decide_signature
+        from fairlead.policies.numba_signature import decide_signature
 
         # Third parties' code is compiled anew by each process: a cache would not notice a change of its helpers.
         ours = self.package == "fairlead"
@@ -87,7 +87,7 @@ def _builtin() -> dict[str, Policy]:
 @cache
 def registry() -> tuple[dict[str, Policy], dict[str, str]]:
     """All policies by name, and what went wrong with third-party ones that did not load (entry point -> one line)."""
-    from fairlead.policies.bundled import shipped
+    from fairlead.policies.bundle_registry import shipped
 
     found = _builtin() | shipped()
     broken: dict[str, str] = {}
@@ -114,7 +114,7 @@ def rules() -> dict[str, Policy]:
 
 def find(name: str, also: Iterable[str] = ()) -> Policy:
     """The policy of that name, or the bundle in that folder; else a UserError with the nearest of them and `also`."""
-    from fairlead.policies.bundled import from_folder, is_path
+    from fairlead.policies.bundle_registry import from_folder, is_path
 
     found, broken = registry()
     if name in found:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.policies.expected_times import end_to_end_ms
 from fairlead.policies.interface import policy
-from fairlead.policies.nominal import end_to_end_ms
 
 
 @policy("least-impedance", source="ASET")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.jit import kernel
-from fairlead.policies.nominal import completion_ms
 
 
 @kernel

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.policies.expected_times import end_to_end_ms
 from fairlead.policies.interface import policy
-from fairlead.policies.nominal import end_to_end_ms
 
 
 @policy("random-proportional-latency", source="ASET")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.interface import policy
-from fairlead.policies.nominal import completion_ms
 
 
 @policy("most-accurate-in-time", source="example")

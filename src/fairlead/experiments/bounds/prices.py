@@ -29,7 +29,7 @@ def _cheapest(way: Any, whole: bool, prices: Any, sums: Any, per_ms: float) -> t
     """(cost, start) of the cheapest stay within the way's window; `per_ms` is slots per ms.
 
     `whole`: without a break, as a queue serves; exact, since between edges of slots the cost is linear. Otherwise
-    (batches, shared nodes) in pieces, at no less than all of it in the cheapest slot that the window touches.
+    (batches, shared nodes) in trials, at no less than all of it in the cheapest slot that the window touches.
     """
     q, work_ms = index(way.station), way.work_ms
     first, last = index(way.release_ms * per_ms), index(min(int(way.due_ms * per_ms), prices.shape[1] - 1))

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from fairlead.domain.errors import UserError
-from fairlead.measure.report.form import first_fault
+from fairlead.measure.report.schema import first_fault
 from fairlead.measure.statistics import Estimate, paired_difference
 
 Document = dict[str, Any]

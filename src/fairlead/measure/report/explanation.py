@@ -6,9 +6,9 @@ from typing import Any
 
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.document import Document
-from fairlead.measure.report.form import EXPLANATION, first_fault
 from fairlead.measure.report.plots.common import Plot
 from fairlead.measure.report.plots.explanation import drivers, replay, worth
+from fairlead.measure.report.schema import EXPLANATION, first_fault
 
 
 def is_explanation(document: Any) -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 from fairlead.measure.files import write_whole
 from fairlead.measure.report.document import Document, number
 from fairlead.measure.report.explanation import check_explanation, plots, replayed
-from fairlead.measure.report.frame import assumptions, drawn, figure, frame, label_chooser, pairs, versions
+from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
+from fairlead.measure.report.phrases import NOTHING, listed
 from fairlead.measure.report.plots.explanation import value_text
 from fairlead.measure.report.tables import Columns, table
-from fairlead.measure.report.words import NOTHING, listed
 
 _NAMED = 3  # drivers in the verdict
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from fairlead.measure.files import write_whole
 from fairlead.measure.report.document import Document, Point, highlighted, points, sweep
-from fairlead.measure.report.frame import assumptions, drawn, figure, frame, label_chooser, pairs, versions
-from fairlead.measure.report.kinds import kind_of
+from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
+from fairlead.measure.report.phrases import listed
 from fairlead.measure.report.plots import Plot
+from fairlead.measure.report.report_adapter import adapter_of
 from fairlead.measure.report.style import Spec, by_look, look_of
 from fairlead.measure.report.tables import table
-from fairlead.measure.report.words import listed
 
 _ABOUT_TABLES = """<p>Means over the seeds ± the half width of their 95 % interval (Student's t; one seed has none).
 <em>Behind best</em> is the mean of the differences seed by seed; where its interval contains 0, the two policies are
@@ -29,21 +29,23 @@ def write_report(document: Document, path: Path) -> None:
 
 def page(document: Document) -> str:
     """The page as text."""
-    kind = kind_of(document)
-    kind.check(document)
-    found = kind.points(document)
-    plots = [kind.plots_of(document, point, False) for point in found]
-    whole = kind.plots_of_all(document, False)
+    adapter = adapter_of(document)
+    adapter.check(document)
+    found = adapter.points(document)
+    plots = [adapter.plots_of(document, point, False) for point in found]
+    whole = adapter.plots_of_all(document, False)
     first = next((i for i, p in enumerate(found) if p.ranking), 0)
     parts = {
         "title": _title(document),
         "subtitle": _subtitle(document),
         "notice": _notice(document),
-        "verdicts": pairs("verdicts", {p.label: _verdict(p, kind.verdict(p)) for p in found}),
+        "verdicts": pairs("verdicts", {p.label: _verdict(p, adapter.verdict(p)) for p in found}),
         "controls": _controls(document, first),
         "figures": _figures(whole, [plots[first], *plots]),
         "about_tables": _ABOUT_TABLES,
-        "tables": "\n".join(f'<div data-label="{i}">{_heading(p)}{kind.tables(p)}</div>' for i, p in enumerate(found)),
+        "tables": "\n".join(
+            f'<div data-label="{i}">{_heading(p)}{adapter.tables(p)}</div>' for i, p in enumerate(found)
+        ),
         "settings": _settings(document),
     }
     return frame(parts, [_label(document, p, own) for p, own in zip(found, plots, strict=True)], whole)

@@ -9,12 +9,12 @@ from types import ModuleType
 
 from fairlead.domain.errors import UserError
 from fairlead.measure.files import check_folder, safe_names, write_whole
+from fairlead.measure.report.degradation_document import check_study, devices
 from fairlead.measure.report.document import Document, sweep
 from fairlead.measure.report.explanation import check_explanation
 from fairlead.measure.report.explanation import plots as explanation_plots
-from fairlead.measure.report.kinds import kind_of
 from fairlead.measure.report.plots import Plot
-from fairlead.measure.report.study import check_study, devices
+from fairlead.measure.report.report_adapter import adapter_of
 from fairlead.measure.report.style import CONFIG, Spec
 
 _WIDTH, _SCALE = 760, 2
@@ -32,7 +32,7 @@ def converter() -> ModuleType:
 
 def write_plots(document: Document, folder: Path) -> list[Path]:
     """Write every plot as LABEL-PLOT.svg and .png into a folder, which is made; the paths written."""
-    kind_of(document).check(document)
+    adapter_of(document).check(document)
     return _write(_specs(document), folder)
 
 
@@ -78,13 +78,13 @@ def _write(specs: dict[str, Spec], folder: Path) -> list[Path]:
 def _specs(document: Document) -> dict[str, Spec]:
     """File name, without its ending -> spec."""
     found: dict[str, Spec] = {}
-    kind, swept = kind_of(document), sweep(document)
-    points = kind.points(document)
-    for plot in kind.plots_of_all(document, True):
+    adapter, swept = adapter_of(document), sweep(document)
+    points = adapter.points(document)
+    for plot in adapter.plots_of_all(document, True):
         if plot.spec:
             found[plot.name] = _titled(plot, points[0].title if swept else ", ".join(document["scenarios"]))
     for point, label in zip(points, safe_names(list(document["scenarios"])), strict=True):
-        for plot in kind.plots_of(document, point, True):
+        for plot in adapter.plots_of(document, point, True):
             if plot.spec:
                 found[f"{label}-{plot.name}"] = _titled(plot, f"{point.label}: {point.title}")
     return found

@@ -11,7 +11,7 @@ from html import escape
 from itertools import pairwise
 
 from fairlead.measure.report.document import OUTCOMES, Point
-from fairlead.measure.report.words import NOTHING, percent, plus_minus, times
+from fairlead.measure.report.phrases import NOTHING, percent, plus_minus, times
 
 Columns = dict[str, list[str]]  # heading -> a cell per row
 _REASONS = "rejected_"

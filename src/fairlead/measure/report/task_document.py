@@ -22,8 +22,8 @@ from fairlead.measure.report.document import (
     check_ranking,
     check_sweep,
 )
-from fairlead.measure.report.form import first_fault
-from fairlead.measure.report.task_form import TASKS
+from fairlead.measure.report.schema import first_fault
+from fairlead.measure.report.task_schema import TASKS
 from fairlead.measure.statistics import Estimate, estimate_of_sums
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from fairlead.measure.report.document import number
+from fairlead.measure.report.phrases import NOTHING
 from fairlead.measure.report.tables import Columns, details, figure_columns
 from fairlead.measure.report.task_document import Spread, TaskPoint
-from fairlead.measure.report.task_words import steps
-from fairlead.measure.report.words import NOTHING
+from fairlead.measure.report.task_phrases import steps
 
 _ABOUT = """<p><em>Knows, may</em>: what a policy is shown of tasks beyond what can be seen (their progress, their
 speed), and what it does to tasks that run. Who knows or may more is no fair rival of who does not.</p>"""

@@ -51,7 +51,7 @@ class TaskPolicy:
         """The function as Numba code of exactly the interface's signature."""
         import numba
 
-        from fairlead.policies.tasks.signature import decide_signature
+        from fairlead.policies.tasks.numba_signature import decide_signature
 
         return numba.njit(decide_signature(), cache=True, nogil=True, error_model="numpy")(self.function)
 
@@ -94,7 +94,7 @@ def task_policy(
 
 @cache
 def decision_rules() -> dict[str, TaskPolicy]:
-    """All task policies of this package by name; `fairlead.sim.tasks.catalog` also has those that simulate."""
+    """All task policies of this package by name; `fairlead.sim.tasks.policy_catalog` also has those that simulate."""
     import fairlead.policies.tasks as package
 
     found: dict[str, TaskPolicy] = {}

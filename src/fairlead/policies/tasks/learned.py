@@ -1,11 +1,11 @@
-"""Runs TapFinger's bundles: a folder with `model.onnx`, `manifest.json` and the curve of its training, without torch.
+"""Runs TapFinger's bundles: a folder with `model.onnx` and `manifest.json`, without torch.
 
 One call decides for all clusters together: observe, ask the model for each cluster's slot and amounts, give a task that
 several want to one of them (fairlead.policies.conflicts). Who lost chooses again: in multi-task mode when the policy is
 asked again, in single-task mode at once, beside what was started. When the model fails, or would start nothing while
 tasks wait and nothing runs, the scenario's tuned rule decides and a counter goes up. A folder that is no bundle, or one
 for other tasks, is a UserError: whoever compares policies wants to know. Found by name through
-`fairlead.sim.tasks.catalog`.
+`fairlead.sim.tasks.policy_catalog`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from fairlead.policies.bundle import FORMAT, PLACER, Fault, folder_hash, open_se
 from fairlead.policies.conflicts import PRIORS, prior_of, resolve
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.tasks.interface import TaskPolicy
+from fairlead.policies.tasks.numba_signature import observations_type, placements_type, snapshot_type
 from fairlead.policies.tasks.observe import VERSION, Observations, amounts_of, new_observations, observe
-from fairlead.policies.tasks.signature import observations_type, placements_type, snapshot_type
 from fairlead.policies.tasks.tuned_rule import parameters as rule_parameters
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 

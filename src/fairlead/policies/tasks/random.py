@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.domain.task_records import Placements, Snapshot
-from fairlead.policies.tasks.draws import place_anything
 from fairlead.policies.tasks.interface import task_policy
+from fairlead.policies.tasks.random_placement import place_anything
 
 
 @task_policy("random", source="TapFinger")

@@ -1,4 +1,4 @@
-"""What `fairlead degrade` measured, as a scenario file: this machine as a shared device, with the matrices found.
+"""What `fairlead degradation measure` measured, as a scenario: this machine as a shared device.
 
 Measured: times alone, memory, degradation. All else a scenario needs (power, clients, network) is assumed, and says so.
 Pure text; the cli writes it.
@@ -14,16 +14,17 @@ from typing import Any
 import yaml
 
 from fairlead.domain.errors import UserError
-from fairlead.measure.degradation import Matrix
+from fairlead.measure.degradation_matrix import Matrix
 from fairlead.measure.files import safe_names
-from fairlead.profile.degrade.study import Measured
+from fairlead.profile.degrade.measurement import Measured
 
 _LOAD = 0.4  # requests on their way or at work for each core, on average: busy, and not drowned
 _DELAY_MS = 1.0  # of the link
 _DEADLINE, _WAY_MS = 4.0, 10.0  # times the time alone, and for the way
 _HEAD = """\
-# Made by `fairlead degrade` on {processor} with {cores} cores. Measured: base_ms, memory_mb, run_mb, degradation.
-# Everything else is assumed: put in your own network, clients, power and prices. Cells below 1 are noise, and cut at 1.
+# Made by `fairlead degradation measure` on {processor} with {cores} cores.
+# Measured: base_ms, memory_mb, run_mb, degradation. Everything else is assumed: put in your own network, clients,
+# power and prices. Cells below 1 are noise, and cut at 1.
 """
 
 
@@ -33,7 +34,7 @@ def scenario_text(measured: Measured, accuracy: Mapping[str, float]) -> str:
     if len(names) > 2:
         raise UserError("--scenario takes one or two models: a device has one table of two axes")
     variants = dict(zip(names, safe_names(names), strict=True))
-    source = f"measured by fairlead degrade on {measured.machine.processor}"
+    source = f"measured by fairlead degradation measure on {measured.machine.processor}"
     device = re.sub(r"[^a-z0-9]+", "-", measured.machine.processor.lower()).strip("-") or "this-machine"
     alone_ms = {m.arriving: m.alone_ms for m in measured.matrices}
     document = {

@@ -1,6 +1,6 @@
 """Workloads side by side: processes that each run a model, of which any number can be made to run or rest.
 
-The parent's end of `worker`. Knows processes, their memory and their times; what is to be measured, `study`
+The parent's end of `worker`. Knows processes, their memory and their times; what is to be measured, `measurement`
 says. Use as a context: no process is left behind. A workload that dies is a UserError.
 """
 

@@ -21,13 +21,13 @@ from fairlead import __version__
 from fairlead.domain.errors import UserError, nearest
 from fairlead.profile.kernels import Kernel, measure_runs
 from fairlead.profile.machine import Limits
-from fairlead.profile.predict.left_out import shipped_factors
+from fairlead.profile.predict.cross_validation import shipped_factors
+from fairlead.profile.predict.layer_work import by_kernel, time_ms, work_of
 from fairlead.profile.predict.new_device import Newcomers
 from fairlead.profile.predict.probes import PROBES
 from fairlead.profile.predict.rates import fit_kernels
 from fairlead.profile.predict.speeds import KernelSpeed, ModelSpeed, Speed
 from fairlead.profile.predict.tables import read_table
-from fairlead.profile.predict.work import by_kernel, time_ms, work_of
 from fairlead.profile.runtime import onnx_runtime
 
 _KIND = "calibration"

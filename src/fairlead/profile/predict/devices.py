@@ -19,7 +19,7 @@ import yaml
 
 from fairlead.domain.errors import UserError, nearest
 from fairlead.profile.predict.calibration import Calibration, read_calibration
-from fairlead.profile.predict.left_out import shipped_factors
+from fairlead.profile.predict.cross_validation import shipped_factors
 from fairlead.profile.predict.new_device import Newcomers
 from fairlead.profile.predict.rates import Population, fit_near, fit_population
 from fairlead.profile.predict.speeds import ModelSpeed, Speed, edge_tpu_counts, fit_edge_tpu

@@ -15,9 +15,9 @@ from fairlead.domain.errors import UserError
 from fairlead.profile.kernels import Kernel, measure_runs
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.predict.calibration import fit_machine
-from fairlead.profile.predict.left_out import Errors, family_of
+from fairlead.profile.predict.cross_validation import Errors, family_of
+from fairlead.profile.predict.layer_work import Work, works_of
 from fairlead.profile.predict.speeds import Estimate, KernelSpeed, Speed
-from fairlead.profile.predict.work import Work, works_of
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Rates of a device of which a few models were timed, from all devices of a table.
 
-First the times of the table's other models as they go together on other devices (`completion`), then rates near to the
-population's (`rates`) that fit to all of them: with these any model can be predicted.
+First the times of the table's other models as they go together on other devices (`matrix_completion`), then rates
+near to the population's (`rates`) that fit to all of them: with these any model can be predicted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fairlead.profile.predict.completion import best_probes, fit_together
+from fairlead.profile.predict.matrix_completion import best_probes, fit_together
 from fairlead.profile.predict.rates import fit_near, fit_population
 from fairlead.profile.predict.tables import Table, amounts_of
 

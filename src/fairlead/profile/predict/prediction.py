@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from fairlead.profile.analysis import Analysis
 from fairlead.profile.predict.devices import Device
+from fairlead.profile.predict.layer_work import works_of
 from fairlead.profile.predict.speeds import Estimate, KernelSpeed
-from fairlead.profile.predict.work import works_of
 from fairlead.profile.support import family_of, share_of_macs, unsupported
 
 _BYTES = {"float32": 4.0, "float16": 2.0, "int8": 1.0}

@@ -1,4 +1,4 @@
-"""Rates of devices, fitted to what was timed on them: milliseconds for each unit of an amount (`work`).
+"""Rates of devices, fitted to what was timed on them: milliseconds for each unit of an amount (`layer_work`).
 
 All fits are least squares with rates that are not negative, so that they can be read and go on to larger models.
 `fit_kernels`: every kernel of a machine was timed. `fit_population` and `fit_near`: of each device only some models
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from fairlead.profile.predict.work import Amounts
+from fairlead.profile.predict.layer_work import Amounts
 
 Array = Any
 _NEARNESS = 0.02  # weight of a rate's distance to the population's, beside the squared relative error of one model

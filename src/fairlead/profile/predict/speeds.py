@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from scipy.optimize import nnls
 
-from fairlead.profile.predict.work import Work, by_kernel, by_model, summed, time_ms
+from fairlead.profile.predict.layer_work import Work, by_kernel, by_model, summed, time_ms
 
 _NINETY = 1.645  # standard deviations of the middle 90 %
 _UNSEEN = 0.05  # standard deviation of what a model is different in from all probes (assumed; its coverage is measured)

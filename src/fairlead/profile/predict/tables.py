@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.profile.predict.work import Amounts, Work, by_model, summed
+from fairlead.profile.predict.layer_work import Amounts, Work, by_model, summed
 
 _DATA = "fairlead.profile.predict"
 _INT8 = "_int8"

@@ -13,9 +13,9 @@ from typing import Any
 
 from fairlead.profile.analysis import Analysis
 from fairlead.profile.predict.devices import Device
+from fairlead.profile.predict.layer_work import Amounts, time_ms
 from fairlead.profile.predict.rates import fit_kernels
 from fairlead.profile.predict.speeds import Estimate
-from fairlead.profile.predict.work import Amounts, time_ms
 from fairlead.profile.training import training
 
 _NINETY = 1.645

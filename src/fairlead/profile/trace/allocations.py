@@ -1,6 +1,6 @@
 """What a traced task can be given on this machine: CPUs and GPUs, and how a process is told of them.
 
-Called by `grid` and the command; starts nothing. CPUs come by affinity, GPUs by CUDA_VISIBLE_DEVICES.
+Called by `allocation_grid` and the command; starts nothing. CPUs come by affinity, GPUs by CUDA_VISIBLE_DEVICES.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from typing import Any
 import yaml
 
 from fairlead import __version__
+from fairlead.profile.trace.allocation_grid import Traced
 from fairlead.profile.trace.allocations import Allocation
-from fairlead.profile.trace.grid import Traced
 
 _CLUSTERS, _TASKS_AT_ONCE = 3, 4  # clusters, and tasks of the largest amounts in each
 _LOAD = 0.7  # of what they hold when each task has its minimum

@@ -1,6 +1,6 @@
 """One run of a task that is traced: a process of its own with its CPUs and GPUs, its lines timed as they arrive.
 
-Called by `grid`. Whatever happens here, the process and all in its group have ended when it is over.
+Called by `allocation_grid`. Whatever happens here, the process and all in its group have ended when it is over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import IO
 from fairlead.domain.errors import UserError
 from fairlead.profile.trace import launch
 from fairlead.profile.trace.allocations import Allocation, Machine
-from fairlead.profile.trace.lines import Telling
+from fairlead.profile.trace.progress_lines import Telling
 
 _LONGEST_LINE = 100_000
 _LOOK_S = 0.5  # how often a process that says nothing is looked at

@@ -1,6 +1,6 @@
 """Environments to learn in, on the exact engine of the serving world. See docs/guides/gym.md.
 
-The native batches (`dispatch`, `window`) and saved worlds (`worlds`) need NumPy and Numba alone. Where Gymnasium is
+The native batches (`dispatch`, `window`) and saved worlds (`world_file`) need NumPy and Numba alone. Where Gymnasium is
 installed, importing this package registers fairlead/Dispatch-v1 and fairlead/Window-v1 with it.
 """
 

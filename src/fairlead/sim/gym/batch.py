@@ -15,12 +15,12 @@ import numpy as np
 from numba import types
 
 from fairlead.domain.errors import UserError
+from fairlead.policies.addresses import WORDS
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.observe import FLOATS
-from fairlead.sim.gym.worlds import SEEDS, WORKLOAD_SEEDS, Worlds, whole_number, workload_seed
+from fairlead.sim.gym.world_file import SEEDS, WORKLOAD_SEEDS, Worlds, whole_number, workload_seed
 from fairlead.sim.serving.handle import ROOM, Handle
 from fairlead.sim.serving.layout import DONE
-from fairlead.sim.serving.words import WORDS
 from fairlead.sim.serving.world import new_world
 
 # Numba's types of the buffers.

@@ -13,6 +13,7 @@ import numpy as np
 from numba import types
 
 from fairlead.domain.errors import PolicyError
+from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.observe import (
     FLOATS,
@@ -25,10 +26,10 @@ from fairlead.policies.observe import (
     slot_scales,
 )
 from fairlead.sim.gym.batch import FLAGS, MASKS, OBSERVATIONS, TABLE, Batch
-from fairlead.sim.gym.worlds import Worlds
+from fairlead.sim.gym.world_file import Worlds
+from fairlead.sim.serving.addresses import plan_at, world_at
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, FAULT
-from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, plan_at, world_at
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class DispatchBatch(Batch):
     the value behind it is 0; it is not cut short, so `truncated` is never set.
 
     >>> from fairlead.scenarios.loader import load
-    >>> from fairlead.sim.gym.worlds import worlds_of
+    >>> from fairlead.sim.gym.world_file import worlds_of
     >>> batch = DispatchBatch(worlds_of(load("ecsrl", ["workload.duration_s=10"])), size=4)
     >>> batch.reset(seeds=1)
     >>> for _ in range(100):

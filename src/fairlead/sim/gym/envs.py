@@ -21,7 +21,7 @@ from fairlead.policies.observe import LIMIT
 from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.dispatch import DispatchBatch, DispatchSettings
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
-from fairlead.sim.gym.worlds import Worlds, load_worlds, worlds_of
+from fairlead.sim.gym.world_file import Worlds, load_worlds, worlds_of
 
 #: A scenario's name or file (.yaml), a file of worlds (.npz), or the thing itself.
 Place = str | Path | Scenario | Worlds

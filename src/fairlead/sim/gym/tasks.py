@@ -29,7 +29,7 @@ from pettingzoo import ParallelEnv
 
 from fairlead.domain.errors import UserError
 from fairlead.domain.tasks import TaskScenario
-from fairlead.sim.gym.worlds import workload_seed
+from fairlead.sim.gym.world_file import workload_seed
 from fairlead.sim.tasks.batch import TaskBatch
 from fairlead.sim.tasks.plan import build_task_plan
 

@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from fairlead.domain.errors import PolicyError, UserError, one_line
+from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.interface import find
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.observe import FLOATS, window_features
 from fairlead.sim.gym.batch import Batch
-from fairlead.sim.gym.worlds import Worlds
+from fairlead.sim.gym.world_file import Worlds
+from fairlead.sim.serving.addresses import world_at
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_WINDOW, FAULT, INTO_DRAIN, WINDOW
-from fairlead.sim.serving.windows import WindowView, ended_window
-from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, world_at
+from fairlead.sim.serving.window_view import WindowView, ended_window
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class WindowBatch(Batch):
     workload and nothing follows, so that the value behind it is 0; it is not cut short, so `truncated` is never set.
 
     >>> from fairlead.scenarios.loader import load
-    >>> from fairlead.sim.gym.worlds import worlds_of
+    >>> from fairlead.sim.gym.world_file import worlds_of
     >>> batch = WindowBatch(worlds_of(load("dc-cloud", ["workload.duration_s=20"])), size=2)
     >>> batch.reset(seeds=1)
     >>> for _ in range(20):

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.outcomes import Outcome
+from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.jit import index, inlined, kernel
-from fairlead.policies.nominal import completion_ms
 from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
-from fairlead.sim.serving.booking import book, fill
+from fairlead.policies.snapshot.candidates import book, fill
 from fairlead.sim.serving.calendar import push
 
 _SUCCESS: Final = np.uint8(Outcome.SUCCESS)

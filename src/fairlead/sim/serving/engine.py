@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.outcomes import Outcome, Reason
-from fairlead.policies.feasibility import any_feasible, nominal_misses, overbooked, rejection_reason
+from fairlead.policies.feasibility import rejection_reason
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import POLICY, uniform
-from fairlead.sim.serving.booking import bind, book, fill, fill_nodes, unbind
+from fairlead.policies.snapshot.candidates import add_load, book, bound_load, exclude, set_link
 from fairlead.sim.serving.calendar import pop, push
 from fairlead.sim.serving.delivery import delay_ms
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, WINDOW
@@ -23,7 +23,6 @@ from fairlead.sim.serving.stations import join, station_event
 
 _REJECTED: Final = np.uint8(Outcome.REJECTED)
 _DECLINED: Final = int(Reason.DECLINED)
-_UNREACHABLE: Final = np.uint16(Reason.UNREACHABLE)
 
 
 @inlined
@@ -64,38 +63,27 @@ def _settle(plan: Any, world: Any, request_id: int, choice: int) -> bool:
     d = index(clock.first + choice)
     request = world.requests[request_id]
     if plan.rules[0].bind_streams and request.stream >= 0:
-        bind(plan, world, request.stream, d, request.rate_qps)
+        _bind(plan, world, request.stream, d, request.rate_qps)
     _send(plan, world, request_id, d)
     return True
 
 
-@inlined
-def _exclude(plan: Any, world: Any, request: Any, first: int, last: int) -> bool:
-    """Fill in the candidates and their reason bits. True when something is feasible."""
-    fill(plan, world, request.model, request.site, request.size_kb)
-    filled = world.filled[request.model]
-    if filled.crowded:
-        fill_nodes(plan, world, request.model)
-    if not filled.excluded or filled.source != request.source:
-        filled.feasible = _set_excluded(plan, world, request, first, last)
-        filled.source = request.source
-        rules = plan.rules[0]
-        filled.excluded = not (rules.bind_streams or rules.admit_deadline or rules.admit_accuracy)
-    return filled.feasible
+@kernel
+def _bind(plan: Any, world: Any, stream: int, d: int, rate_qps: float) -> None:
+    """Bind the stream to deployment `d`: its work counts as load until it ends."""
+    load = bound_load(world.candidates[d], rate_qps)
+    world.streams[stream].bound = d
+    world.streams[stream].load = load
+    add_load(plan, world, d, load)
 
 
 @kernel
-def _set_excluded(plan: Any, world: Any, request: Any, first: int, last: int) -> bool:
-    rules = plan.rules[0]
-    down, denied = world.down[request.site], plan.denied[request.source]
-    for d in range(first, last):
-        world.excluded[d] = world.hard[d] | down[d] | denied[d]
-    candidates, excluded = world.candidates[first:last], world.excluded[first:last]
-    if rules.bind_streams:
-        overbooked(request, candidates, excluded)
-    if rules.admit_deadline or rules.admit_accuracy:
-        nominal_misses(request, candidates, excluded, rules.admit_deadline, rules.admit_accuracy)
-    return any_feasible(excluded)
+def _unbind(plan: Any, world: Any, stream: int) -> None:
+    """Free what the stream is bound to, if anything."""
+    d = world.streams[stream].bound
+    if d >= 0:
+        add_load(plan, world, d, -world.streams[stream].load)
+        world.streams[stream].bound = -1
 
 
 @kernel
@@ -111,22 +99,11 @@ def _follow_binding(plan: Any, world: Any, request_id: int) -> bool:
     if stream.bound < 0 or not plan.rules[0].bind_streams:
         return False
     if world.down[request.site, stream.bound] | world.hard[stream.bound]:
-        unbind(plan, world, request.stream)
+        _unbind(plan, world, request.stream)
         return False
     world.rows[request_id].bound = 1
     _send(plan, world, request_id, index(stream.bound))
     return True
-
-
-@kernel
-def _apply_change(plan: Any, world: Any, change: Any) -> None:
-    """A link has changed: delay, bandwidth, or whether it is up."""
-    world.links[change.row, change.node] = change.link
-    bit = _UNREACHABLE if change.link.up_at_ms > 0.0 else np.uint16(0)
-    for i in range(plan.node_first[change.node], plan.node_first[change.node + 1]):
-        world.down[change.row, plan.node_deployments[i]] = bit
-    for m in range(len(world.filled)):
-        world.filled[m].row = -1
 
 
 @kernel
@@ -135,14 +112,15 @@ def _scheduled(plan: Any, world: Any) -> int:
     clock = world.clock[0]
     now_ms = clock.now_ms
     if clock.next_change < len(plan.changes) and plan.changes[clock.next_change].at_ms <= now_ms:
-        _apply_change(plan, world, plan.changes[clock.next_change])
+        change = plan.changes[clock.next_change]
+        set_link(plan, world, change.row, change.node, change.link)
         clock.next_change += 1
         return DONE
     if clock.next_end < len(world.ends) and world.streams[world.ends[clock.next_end]].end_ms <= now_ms:
         stream = world.ends[clock.next_end]
         clock.next_end += 1
         if world.streams[stream].bound != -2:
-            unbind(plan, world, stream)
+            _unbind(plan, world, stream)
             clock.open_streams -= 1
         return DONE
     world.windows[clock.window].clients = clock.open_streams
@@ -203,7 +181,7 @@ def advance(plan: Any, world: Any, decide: Any, stops: int) -> int:
             if request.stream >= 0 and _follow_binding(plan, world, i):
                 continue
             first, last = plan.models[request.model].first, plan.models[request.model].last
-            if not _exclude(plan, world, request, first, last):
+            if not exclude(plan, world, request, first, last):
                 _reject(world, i, rejection_reason(world.excluded[first:last]))
                 continue
             request.seq = clock.decisions

@@ -13,20 +13,11 @@ from typing import Any, Final, Self
 import numpy as np
 from numba import types
 
+from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS, policy_at, policy_words, prefetch
 from fairlead.policies.jit import inlined, typed_kernel
+from fairlead.sim.serving.addresses import plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.engine import advance
 from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, DONE, FAULT, INTO_DRAIN, Plan, World
-from fairlead.sim.serving.words import (
-    ROWS_OF_WORDS,
-    WORDS,
-    plan_at,
-    plan_words,
-    policy_at,
-    policy_words,
-    prefetch,
-    world_at,
-    world_words,
-)
 from fairlead.sim.serving.workload import Workload
 from fairlead.sim.serving.world import new_world, reset_at
 

@@ -19,7 +19,7 @@ from fairlead.domain.errors import PolicyError, nearest, one_line
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.scenario import Scenario
-from fairlead.policies.bundled import LearnedPolicy
+from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.policies.randomness import POLICY, uniform
@@ -27,7 +27,7 @@ from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, INTO_DRAIN, WINDOW, Plan, World
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.summary import summarise
-from fairlead.sim.serving.windows import WindowView
+from fairlead.sim.serving.window_view import WindowView
 from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 

@@ -1,8 +1,8 @@
 """The arrays of the serving world: a `Plan` (what never changes, shared) and a `World` (what does, one per run).
 
 Both are named tuples of structured arrays, so that compiled code takes them as they are and many worlds can share one
-plan. Built by `plan` and `world`; read and written by the kernels. What is only ever an index is
-unsigned, which spares Numba the care for negative ones (docs/decisions/0003).
+plan. Built by `plan` and `world`; read and written by the kernels. Both have the fields of the fleet and its state
+(`fairlead.policies.snapshot`), which make the candidate records, and those that the simulation adds.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+
+from fairlead.policies.snapshot.layout import LINK
 
 # Stops of the engine.
 DONE: Final = 0  # nothing left to happen
@@ -21,73 +23,6 @@ FAULT: Final = 3  # the choice was not a feasible candidate: clock.request, cloc
 AT_DECIDE: Final = 1
 AT_WINDOW: Final = 2
 INTO_DRAIN: Final = 4  # the edge behind which nothing more arrives is no stop
-
-RULES: Final = np.dtype(
-    [
-        ("bind_streams", np.bool_),
-        ("admit_deadline", np.bool_),
-        ("admit_accuracy", np.bool_),
-        ("second_inference", np.bool_),
-        ("offload_from_node", np.bool_),
-        ("window_ms", np.float64),
-        ("duration_ms", np.float64),
-        ("sites", np.int64),
-    ],
-    align=True,
-)
-
-DEPLOYMENT: Final = np.dtype(
-    [
-        ("node", np.uint32),
-        ("variant", np.uint32),
-        ("model", np.uint32),
-        ("station", np.uint32),
-        ("kind", np.uint32),  # row of the node's degradation table that speaks of this variant; shared nodes
-        ("cloud", np.bool_),
-        ("base_ms", np.float64),  # time alone: base + per_kb * size, at this deployment's share
-        ("per_kb_ms", np.float64),
-        ("typical_ms", np.float64),  # time alone at the typical input size: what waits are estimated with
-        ("accuracy", np.float64),
-        ("accuracy_sd", np.float64),
-        ("weight", np.float64),  # part of its node that one of its servers is
-        ("power_w", np.float64),  # above idle while one of its servers is busy (shared: the whole device)
-        ("price_per_ms", np.float64),  # while one of its servers is busy (shared: the whole device)
-        ("run_mb", np.float64),
-        ("servers", np.int32),
-        ("batch", np.int32),
-        ("queue_limit", np.float64),
-        ("batch_wait_ms", np.float64),
-        ("batch_fixed", np.float64),
-        ("batch_share", np.float64),  # time in a full batch / time alone that one request takes; 1 without batches
-    ],
-    align=True,
-)
-
-#: A place with a queue and servers (one deployment on a queue node) or with sharing (a whole shared node).
-STATION: Final = np.dtype(
-    [
-        ("node", np.uint32),
-        ("deployment", np.int32),  # -1 for a shared node
-        ("first", np.int32),  # queue: its first server; shared: its first count
-        ("kinds", np.int32),  # shared: how many variants it has
-        ("table", np.int32),  # shared: where its degradation table starts
-        ("linear", np.bool_),  # shared: table holds slopes, else cells
-        ("free_mb", np.float64),  # of its node, when nothing runs
-    ],
-    align=True,
-)
-
-MODEL: Final = np.dtype([("first", np.int32), ("last", np.int32)], align=True)
-
-LINK: Final = np.dtype(
-    [
-        ("net_ms", np.float64),
-        ("net_sd_ms", np.float64),
-        ("ms_per_kb", np.float64),
-        ("up_at_ms", np.float64),  # 0: up; else when the outage ends
-    ],
-    align=True,
-)
 
 LINK_CHANGE: Final = np.dtype(
     [("at_ms", np.float64), ("row", np.uint32), ("node", np.uint32), ("link", LINK)], align=True
@@ -140,19 +75,6 @@ NODE_STATE: Final = np.dtype([("busy_ms", np.float64), ("energy_mj", np.float64)
 
 EVENT: Final = np.dtype([("at_ms", np.float64), ("job", np.uint32)], align=True)
 
-#: For which link row, input size and source a model's candidates and exclusions are filled in.
-FILLED: Final = np.dtype(
-    [
-        ("row", np.int64),
-        ("size_kb", np.float64),
-        ("source", np.int64),
-        ("excluded", np.bool_),  # the exclusions are those of row and source, and no bit has changed since
-        ("feasible", np.bool_),  # some candidate has none
-        ("crowded", np.bool_),  # some candidate is one of several queues on its node
-    ],
-    align=True,
-)
-
 CLOCK: Final = np.dtype(
     [
         ("seed", np.int64),
@@ -192,7 +114,7 @@ class Plan(NamedTuple):
     node_first: Any  # int32 (N + 1,): a node's deployments are node_deployments[node_first[n] : node_first[n + 1]]
     node_deployments: Any  # int32 (D,)
     models: Any  # MODEL (M,)
-    degradation: Any  # float64: slopes or cells, see booking.degradation
+    degradation: Any  # float64: slopes or cells, see snapshot.candidates.degradation
     denied: Any  # uint16 (sources, D): region and certificates
     links: Any  # LINK (sites + N, N) at the start
     changes: Any  # LINK_CHANGE (E,), by time

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fairlead.policies.jit import index, inlined, kernel
-from fairlead.sim.serving.booking import RUNNING, slowdown
+from fairlead.policies.snapshot.candidates import slowdown
+from fairlead.policies.snapshot.layout import RUNNING
 from fairlead.sim.serving.calendar import set_time
 from fairlead.sim.serving.delivery import answered
 

@@ -13,17 +13,18 @@ import numpy as np
 from numba import types
 
 from fairlead.domain.records import CANDIDATE, DECISION, REQUEST, WINDOW
+from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.jit import typed_kernel
-from fairlead.sim.serving.booking import fill_processing, refresh_queue, refresh_shared
+from fairlead.policies.snapshot.candidates import begin
+from fairlead.policies.snapshot.layout import FILLED, LINK
+from fairlead.sim.serving.addresses import plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.calendar import plant
 from fairlead.sim.serving.engine import next_scheduled
 from fairlead.sim.serving.layout import (
     CLOCK,
     DRAWS,
     EVENT,
-    FILLED,
     JOB,
-    LINK,
     NODE_STATE,
     SERVER,
     STATION_STATE,
@@ -31,7 +32,6 @@ from fairlead.sim.serving.layout import (
     Plan,
     World,
 )
-from fairlead.sim.serving.words import ROWS_OF_WORDS, WORDS, plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.workload import Workload
 
 
@@ -80,7 +80,7 @@ def reset(plan: Plan, world: World, workload: Workload) -> None:
 
 
 def reset_at(plan_row: Any, world_row: Any, world: World, workload: Workload) -> None:
-    """`reset`, given the words of the plan and of the world: (1, WORLD_WORDS)."""
+    """`reset`, given the words of the plan and of the world: (1, n)."""
     r, s = len(workload.requests), len(workload.streams)
     for name, array in zip(world._fields, world, strict=True):
         if name not in ("requests", "draws", "jobs", "heap"):  # jobs and heap are written before they are read
@@ -129,31 +129,11 @@ def _start(plan_row: Any, world_row: Any, requests: int, seed: int) -> None:
     for i in range(len(world.streams)):
         world.streams[i].bound = -2  # not yet open
         world.clock[0].early_streams += world.streams[i].early
-    for i in range(plan.links.shape[0]):
-        for j in range(plan.links.shape[1]):
-            world.links[i, j] = plan.links[i, j]
     for i in range(len(world.servers)):
         world.servers[i].finish_ms = np.inf
     world.times[:] = np.inf
-    for d in range(len(plan.deployments)):
-        candidate, deployment = world.candidates[d], plan.deployments[d]
-        candidate.node, candidate.variant = deployment.node, deployment.variant
-        candidate.accuracy, candidate.suffered = deployment.accuracy, 1.0
     plant(world.times, world.tree)
-    for model in range(len(plan.models)):
-        fill_processing(plan, world, model, 1.0)
-        world.filled[model].row, world.filled[model].size_kb = -1, np.nan
-        for d in range(plan.models[model].first, plan.models[model].last):
-            station = plan.stations[plan.deployments[d].station]
-            several = plan.node_first[station.node + 1] - plan.node_first[station.node] > 1
-            world.filled[model].crowded |= station.deployment >= 0 and several
-    for station_id in range(len(plan.stations)):
-        station = plan.stations[station_id]
-        if station.deployment >= 0:
-            world.candidates[station.deployment].free_mb = station.free_mb
-            refresh_queue(plan, world, station.deployment)
-        else:
-            refresh_shared(plan, world, station_id)
+    begin(plan, world)
     world.clock[0].scheduled_ms = next_scheduled(plan, world)
 
 

@@ -25,18 +25,18 @@ from numba import types
 
 from fairlead.policies.conflicts import COPIES
 from fairlead.policies.jit import inlined, typed_kernel
+from fairlead.policies.tasks.numba_signature import decide_signature, observations_type, placements_type
 from fairlead.policies.tasks.observe import Observations, new_observations, observe
-from fairlead.policies.tasks.signature import decide_signature, observations_type, placements_type
-from fairlead.sim.tasks.agents import Wishes, new_wishes
+from fairlead.sim.tasks.counterfactual import compiled_worth, spare
 from fairlead.sim.tasks.engine import begin, over
 from fairlead.sim.tasks.host import new_placements
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.numba_types import plan_type, room_type, wishes_type, worlds_type
 from fairlead.sim.tasks.plan import most_running
 from fairlead.sim.tasks.rounds import go, leave_out, pass_step, shown, wish
 from fairlead.sim.tasks.snapshot import Room, fill, new_room, view_inside
-from fairlead.sim.tasks.types import plan_type, room_type, wishes_type, worlds_type
+from fairlead.sim.tasks.wishes import Wishes, new_wishes
 from fairlead.sim.tasks.worlds import new_worlds
-from fairlead.sim.tasks.worth import compiled_worth, spare
 
 Draw = Callable[[int, int], tuple[int, float]]  # (world, episode) -> seed and arrivals a step
 
@@ -132,9 +132,10 @@ class TaskBatch:
         return slots, allocations
 
     def saves(self, wanted: Sequence[Any], rule: tuple[Any, Any], steps: int, futures: int) -> tuple[Any, Any]:
-        """What a joint decision would save beside a rule, and each agent's choice alone: (B,), (B, N); see `worth`.
+        """What a joint decision would save beside a rule, and each agent's choice alone: (B,), (B, N).
 
-        Wanted is what `step` is given; the rule a compiled policy that only starts tasks, with its parameters.
+        See `counterfactual`. Wanted is what `step` is given; the rule a compiled policy that only starts tasks, with
+        its parameters.
         """
         team, own = np.zeros(self.size), np.zeros(self.won.shape)
         answers = [new_placements(self.plan, room) for room in self._rooms]

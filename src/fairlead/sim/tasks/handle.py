@@ -10,11 +10,11 @@ from numba import types
 
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements, Snapshot
 from fairlead.policies.jit import inlined, typed_kernel
-from fairlead.policies.tasks.signature import placements_type
+from fairlead.policies.tasks.numba_signature import placements_type
 from fairlead.sim.tasks.engine import advance, over, preempt, resize, start
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.numba_types import plan_type, room_type, worlds_type
 from fairlead.sim.tasks.snapshot import Room, fill, new_room, view
-from fairlead.sim.tasks.types import plan_type, room_type, worlds_type
 
 FINE = -1  # all placements were possible; else the row of the first that was not
 

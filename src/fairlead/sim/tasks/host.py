@@ -13,12 +13,12 @@ from fairlead.domain.task_records import PLACEMENT, PREEMPT, RESIZE, START, Plac
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.tasks.interface import TaskPolicy
-from fairlead.policies.tasks.signature import decide_signature, placements_type
+from fairlead.policies.tasks.numba_signature import decide_signature, placements_type
 from fairlead.sim.tasks.engine import advance, over
 from fairlead.sim.tasks.handle import FINE, Handle, carry_out
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.numba_types import plan_type, room_type, worlds_type
 from fairlead.sim.tasks.snapshot import Room, fill, new_room, view_inside
-from fairlead.sim.tasks.types import plan_type, room_type, worlds_type
 
 _MOST_ANSWERS = 10_000  # in one step: a policy that goes on resizing would never let time pass
 _WORDS = {

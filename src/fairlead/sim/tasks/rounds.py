@@ -1,6 +1,6 @@
 """A round of decisions: what agents want, of what they see, is agreed upon and started.
 
-Called by `batch` and `worth`.
+Called by `batch` and `counterfactual`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 from fairlead.domain.outcomes import Reason
 from fairlead.policies.jit import inlined
 from fairlead.policies.tasks.observe import Observations, amounts_of
-from fairlead.sim.tasks.agents import NOTHING, Wishes, agree
 from fairlead.sim.tasks.engine import advance, startable
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.snapshot import Room
+from fairlead.sim.tasks.wishes import NOTHING, Wishes, agree
 
 _HIDDEN = np.uint16(Reason.QUEUED)
 

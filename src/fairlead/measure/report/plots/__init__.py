@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairlead.measure.report.document import OUTCOMES, Document, Point, highlighted, points
+from fairlead.measure.report.phrases import percent
 from fairlead.measure.report.plots.across import across
 from fairlead.measure.report.plots.active import active
 from fairlead.measure.report.plots.common import Plot, Style, known, of_how_many
@@ -20,7 +21,6 @@ from fairlead.measure.report.plots.over_time import over_time, time_average
 from fairlead.measure.report.plots.over_values import over_values
 from fairlead.measure.report.plots.utilisation import utilisation
 from fairlead.measure.report.style import by_look
-from fairlead.measure.report.words import percent
 
 __all__ = ["Plot", "plots_of", "plots_of_all"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from fairlead.measure.report.document import Point
+from fairlead.measure.report.phrases import listed
 from fairlead.measure.report.plots.common import Plot, Style, change_rules, time_axis, tooltip, when_text
 from fairlead.measure.report.style import INK, Spec, fill_of, free_fill
-from fairlead.measure.report.words import listed
 
 _STRIP_PX, _GAP = 84, 0.06
 _LEGEND_COLUMNS, _LEGEND_ROW_PX = 3, 16

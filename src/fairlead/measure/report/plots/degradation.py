@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from fairlead.measure.degradation import Level, Matrix, names
+from fairlead.measure.degradation_matrix import Level, Matrix, names
+from fairlead.measure.report.phrases import listed
 from fairlead.measure.report.plots.common import Plot, tooltip
 from fairlead.measure.report.style import BUSY_COLOURS, HUES, INK, MUTED, Spec
-from fairlead.measure.report.words import listed
 
 _CELL_PX = 30
 _LEGEND_PX = 40

@@ -6,9 +6,9 @@ Over a sweep, one line a policy, through the swept values in their order.
 from __future__ import annotations
 
 from fairlead.measure.report.document import Document, Point, highlighted, points, sweep
+from fairlead.measure.report.phrases import percent, plus_minus
 from fairlead.measure.report.plots.common import NO_INTERVALS, SHOWN, Plot, Style, ends, known, tooltip, with_ends
 from fairlead.measure.report.style import MUTED, Spec, by_look
-from fairlead.measure.report.words import percent, plus_minus
 
 _TITLE = "Energy and degradation"
 _TEXTS = {"energy_text": "energy per success", "degradation_text": "degradation", "success_text": "success"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import accumulate
 
 from fairlead.measure.report.document import Point
+from fairlead.measure.report.phrases import plus_minus
 from fairlead.measure.report.plots.common import Plot, Style
 from fairlead.measure.report.plots.within import Words, within
-from fairlead.measure.report.words import plus_minus
 
 _WORDS = Words("ms", "latency, ms (log scale)", "answered within, of all requests", "answered")
 

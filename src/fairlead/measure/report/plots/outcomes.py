@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.measure.report.document import OUTCOMES, Point
+from fairlead.measure.report.phrases import percent, verdict
 from fairlead.measure.report.plots.common import (
     NO_INTERVALS,
     ROW_PX,
@@ -15,7 +16,6 @@ from fairlead.measure.report.plots.common import (
     with_ends,
 )
 from fairlead.measure.report.style import INK, OUTCOME_COLOURS, Spec
-from fairlead.measure.report.words import percent, verdict
 
 # Whether success fits on its bar in words, short of the interval; a character takes some 6 px.
 _FREE = "min(datum.success, isValid(datum.success_low) ? datum.success_low : 1) * width"

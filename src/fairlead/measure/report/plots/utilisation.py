@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fairlead.measure.report.document import Point
+from fairlead.measure.report.phrases import percent
 from fairlead.measure.report.plots.common import ROW_PX, SHOWN, Plot, known, tooltip
 from fairlead.measure.report.style import BUSY_COLOURS, INK, Spec
-from fairlead.measure.report.words import percent
 from fairlead.measure.statistics import Estimate
 
 _UPRIGHT = 3  # so few names have room side by side

@@ -16,7 +16,7 @@ from fairlead.measure.report.plots.measures import Measures, by_measure
 from fairlead.measure.report.plots.within import Words, within
 from fairlead.measure.report.style import INK, POWER_COLOURS, Spec
 from fairlead.measure.report.task_document import Powers, TaskPoint
-from fairlead.measure.report.task_words import BOUND, in_steps, steps, task_verdict
+from fairlead.measure.report.task_phrases import BOUND, in_steps, steps, task_verdict
 
 STEPS = Measures(
     {"mean": "completion_steps"} | {q: f"completion_{q}_steps" for q in ("p50", "p90", "p95", "p99")},

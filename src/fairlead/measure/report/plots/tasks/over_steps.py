@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from fairlead.measure.files import safe_names
+from fairlead.measure.report.phrases import listed, plus_minus, times
 from fairlead.measure.report.plots.common import (
     SHOWN,
     UNSEEN,
@@ -19,7 +20,6 @@ from fairlead.measure.report.plots.common import (
 )
 from fairlead.measure.report.style import Spec
 from fairlead.measure.report.task_document import TaskPoint
-from fairlead.measure.report.words import listed, plus_minus, times
 from fairlead.measure.statistics import Estimate
 
 _DIGITS = 4

@@ -7,7 +7,7 @@ from fairlead.measure.report.plots.common import NO_INTERVALS, Plot, Style, ends
 from fairlead.measure.report.plots.side_by_side import GROUP_PX, side_by_side, values_axis
 from fairlead.measure.report.style import Spec
 from fairlead.measure.report.task_document import TaskPoint
-from fairlead.measure.report.task_words import in_steps
+from fairlead.measure.report.task_phrases import in_steps
 
 
 def by_type(point: TaskPoint, style: Style) -> Plot:

@@ -1,0 +1,17 @@
+"""The options of `scenarios`, `policies` and `show`. Imports nothing that `fairlead --help` can do without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.cli.options import FIELDS, SCENARIO, add_set, command
+
+
+def add_catalog(commands: Any) -> None:
+    """`fairlead scenarios`, `policies` and `show`."""
+    commands.add_parser("scenarios", help="list the scenarios that ship")
+    commands.add_parser("policies", help="list the policies, third parties' included")
+    words = "show a scenario and its assumptions"
+    show = command(commands, "show", words, "Show a scenario, with the source of every figure.", FIELDS)
+    show.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
+    add_set(show)

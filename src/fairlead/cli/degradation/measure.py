@@ -1,0 +1,182 @@
+"""`fairlead degradation measure`: how models slow each other down on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fairlead import __version__
+from fairlead.cli.console import console
+from fairlead.cli.degradation.simulate import show_matrices
+from fairlead.cli.experiments.run import check_outputs, write_outputs
+from fairlead.domain.errors import UserError, nearest
+from fairlead.experiments.result_file import plain, versions
+from fairlead.measure.degradation_matrix import Matrix, names
+from fairlead.measure.files import check_different, check_writable, write_whole
+from fairlead.profile.degrade.measurement import MOST, Measured, measure
+from fairlead.profile.degrade.scenario import scenario_text
+from fairlead.profile.degrade.workloads import Workload
+from fairlead.profile.onnx_file import analyse
+from fairlead.profile.zoo.models import find_model, zoo
+
+
+def run_measure(args: argparse.Namespace) -> int:
+    """Run the command."""
+    _check(args)
+    workloads = _workloads(args.models, args.size)
+    with _progress() as bar:
+        task = bar.add_task("measuring", total=None)
+        found = measure(
+            workloads, args.max, args.repeats, args.threads, args.memory_mb or math.inf, args.wait,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )  # fmt: skip
+    lanes = max(1.0, found.machine.cores / args.threads)  # workloads that need not wait for each other
+    try:
+        _show(console(stderr=args.json == "-"), found, lanes)
+    finally:  # a reader of the tables who has gone (`| head`) does not cost the files
+        write_outputs(args, _document(args, workloads, found, lanes))
+        if args.scenario:
+            write_whole(Path(args.scenario), scenario_text(found, _accuracy(workloads)))
+            print(f"scenario written to {args.scenario}", file=sys.stderr)
+    if found.interrupted:
+        print(f"fairlead: interrupted; mixes of up to {found.most} of each were whole, and are shown", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    check_outputs(args)
+    if not 1 <= args.max <= MOST:
+        raise UserError(f"--max {args.max}: 1 to {MOST} workloads of each model are possible")
+    for option, most in (("repeats", 10), ("threads", 1024)):
+        if not 1 <= getattr(args, option) <= most:
+            raise UserError(f"--{option} {getattr(args, option)}: expected a whole number from 1 to {most}")
+    if args.memory_mb is not None and not args.memory_mb > 0:
+        raise UserError(f"--memory-mb {args.memory_mb:g}: expected a number above 0")
+    if not args.wait >= 0:
+        raise UserError(f"--wait {args.wait:g}: expected seconds, 0 or more")
+    if args.scenario is not None:
+        if Path(args.scenario).suffix not in (".yaml", ".yml"):
+            raise UserError(f"--scenario {args.scenario}: its name should end in .yaml")
+        if len(args.models) > 2:
+            raise UserError("--scenario takes one or two models: a device has one table of two axes")
+        check_writable(Path(args.scenario))
+        check_different({"--json": args.json, "--report": args.report, "--scenario": args.scenario})
+
+
+def _workloads(models: list[str], options: list[str]) -> list[Workload]:
+    """The models with their sizes, under names that differ."""
+    if len(set(models)) < len(models):
+        raise UserError(f"{max(models, key=models.count)}: is there twice; one model alone is measured beside itself")
+    sizes = _sizes(models, options)
+    short = [model if model in zoo() else Path(model).stem for model in models]
+    labels = short if len(set(short)) == len(short) else models
+    found = []
+    for model, label in zip(models, labels, strict=True):
+        path, usual = find_model(model)
+        found.append(Workload(label, path, analyse(path, usual | sizes[model]).inputs))
+    return found
+
+
+def _sizes(models: list[str], options: list[str]) -> dict[str, dict[str, int]]:
+    sizes: dict[str, dict[str, int]] = {model: {} for model in models}
+    for option in options:
+        name, _, text = option.rpartition("=")
+        model, _, name = name.rpartition(":")
+        if not (name and text.isdecimal() and int(text) > 0):
+            raise UserError(f"--size {option}: expected [MODEL:]NAME=N, as in height=224")
+        if not model and len(models) > 1:
+            raise UserError(f"--size {option}: of which model? As in {models[0]}:{name}={text}")
+        if model and model not in models:
+            raise UserError(f"--size {option}: {model!r} is none of the models{nearest(model, models)}")
+        sizes[model or models[0]][name] = int(text)
+    return sizes
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("mixes"), TimeRemainingColumn(),
+        console=(console := Console(stderr=True)), transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+
+
+def _show(out: Console, found: Measured, lanes: float) -> None:
+    machine = found.machine
+    out.print(f"[bold]{escape(machine.processor)}[/bold], {machine.cores} cores; each workload is a process")
+    out.print("time of one more workload beside those that run already / its time alone; inf: it does not fit\n")
+    show_matrices(out, found.matrices)
+    for name, matrix in zip(names(found.matrices), found.matrices, strict=True):
+        out.print(f"{escape(name)}: {_regime(matrix, lanes)}")
+    out.print(_repeats(found))
+    for name, memory in zip(dict.fromkeys(m.arriving for m in found.matrices), found.memory, strict=True):
+        parts = f"{memory.model_mb:.0f} for the model, {memory.run_mb:.0f} for its runs"
+        out.print(f"{escape(name)}: a process takes {memory.process_mb:.0f} MB ({parts})")
+    out.print(f"{found.room_mb:,.0f} MB may be used in all")
+
+
+def _regime(matrix: Matrix, lanes: float) -> str:
+    regime = matrix.beyond(lanes)
+    if regime is None:
+        return f"too few levels of {lanes:g} and more workloads for a fit beyond the cores (--max more)"
+    return (
+        f"from {lanes:g} workloads on {regime.line.slope:+.3f} for each more, R² {regime.line.r2:.3f}; slowing down "
+        f"begins at {regime.knee:.1f}; max(1, running / {lanes:g}) is right within {regime.off:.0%}"
+    )
+
+
+def _repeats(found: Measured) -> str:
+    spreads = sorted(s for table in found.spreads for row in table for s in row if math.isfinite(s))
+    if not spreads:
+        agree = "cells were measured once"
+    else:
+        middle, high = spreads[len(spreads) // 2], spreads[-1]
+        agree = f"repeated cells agree within {high:.0%}, half of them within {middle:.1%}"
+    anew = (
+        f"; {found.again} times a mix was measured anew, as others disturbed or repeats disagreed"
+        if found.again
+        else ""
+    )
+    left = f"; {found.disturbed} figures stayed disturbed: run it on a quieter machine" if found.disturbed else ""
+    return agree + anew + left
+
+
+def _accuracy(workloads: list[Workload]) -> dict[str, float]:
+    known = {name: model.accuracy for name, model in zoo().items()}
+    return {one.name: value for one in workloads if (value := known.get(one.name)) is not None}
+
+
+def _document(args: argparse.Namespace, workloads: list[Workload], found: Measured, lanes: float) -> dict[str, Any]:
+    """As `fairlead degradation simulate` writes it, with what is known of the machine and the repeats."""
+    listed = [one.name for one in workloads]
+    document = {
+        "kind": "degradation",
+        "fairlead": __version__,
+        "versions": versions() | {"onnxruntime": metadata.version("onnxruntime")},
+        "settings": {
+            "models": listed, "max": found.most, "repeats": args.repeats, "threads": args.threads,
+            "memory_mb": args.memory_mb, "size": args.size,
+        },
+        "title": f"{', '.join(listed)}; {found.machine.cores} cores",
+        "measured": "on the machine itself: every workload a process of its own, the newcomer among them",
+        "complete": not found.interrupted,
+        "machine": vars(found.machine) | {"room_mb": found.room_mb},
+        "memory": {name: vars(memory) for name, memory in zip(listed, found.memory, strict=True)},
+        "again": found.again,
+        "disturbed": found.disturbed,
+        "matrices": [_matrix(m, s, lanes) for m, s in zip(found.matrices, found.spreads, strict=True)],
+    }  # fmt: skip
+    return dict(plain(document))
+
+
+def _matrix(matrix: Matrix, spread: Any, lanes: float) -> dict[str, Any]:
+    regime = matrix.beyond(lanes)
+    beyond = vars(regime) | {"line": vars(regime.line)} if regime else None
+    return matrix.as_dict() | {"spread": spread, "beyond": beyond}

@@ -1,0 +1,93 @@
+"""`fairlead degradation simulate`: the degradation matrices of a scenario's shared devices.
+
+The tables take matrices from anywhere; the simulator's come from `experiments.simulated_degradation`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fairlead.cli.console import console
+from fairlead.cli.experiments.run import check_outputs, write_outputs
+from fairlead.cli.experiments.tables import Columns, foot, head
+from fairlead.experiments.simulated_degradation import as_document, study
+from fairlead.measure.degradation_matrix import Level, Matrix, by_device, names
+from fairlead.policies.jit import compiled_before
+from fairlead.scenarios.loader import load
+
+_INFINITE = "inf"
+
+
+def run_simulate(args: argparse.Namespace) -> int:
+    """Run the command."""
+    check_outputs(args)
+    scenario = load(args.scenario, args.overrides)
+    if not compiled_before():
+        print("compiling the engine (first run, about a minute)", file=sys.stderr)
+    made = study(scenario, args.max)
+    out = console(stderr=args.json == "-")
+    try:
+        head(out, scenario, args.overrides)
+        out.print("time of one more workload beside those that run already / its time alone; inf: it does not fit\n")
+        show_matrices(out, made.matrices)
+        if made.by_rho:
+            _show_slopes(out, made.by_rho)
+        foot(out, scenario, args.scenario)
+    finally:  # a reader of the tables who has gone (`| head`) does not cost the files
+        write_outputs(args, as_document(made, args.overrides))
+    return 0
+
+
+def show_matrices(out: Console, matrices: Sequence[Matrix]) -> None:
+    """Print each matrix with its curve and its fit."""
+    for device, there in by_device(matrices).items():
+        for m in there:
+            out.print(f"[bold]{escape(m.arriving)}[/bold] arrives on {escape(device)}; alone {m.alone_ms:.4g} ms")
+            across = f", across: {m.axes[1]}" if len(m.axes) > 1 else ""
+            out.print(escape(f"down: how many {m.axes[0]} run already{across}"))
+            out.print(_table({"": [str(i) for i in range(len(m.cells))]} | _columns(m)))
+            means = ", ".join(map(_level, m.curve()))
+            fit = m.fit()
+            points = sum(not level.infinite for level in m.curve())
+            sure = f", R² {fit.r2:.3f}" if fit and points > 2 else ""
+            line = f"{fit.slope:+.3f} for each more{sure}" if fit else "none, too few fit"
+            out.print(f"mean by how many run, it included: {means}\nlinear fit: {line}\n")
+
+
+def _columns(m: Matrix) -> Columns:
+    return {str(r): [_number(row[r]) for row in m.cells] for r in range(len(m.cells[0]))}
+
+
+def _show_slopes(out: Console, by_rho: Mapping[float, Sequence[Matrix]]) -> None:
+    """The slopes under other interference than the scenario's."""
+    out.print("slope of the linear fit by the interference rho, on the devices that have one")
+    devices = by_device(next(iter(by_rho.values())))
+    columns = {"arrives": [f"{name} on {there[0].device}" for there in devices.values() for name in names(there)]}
+    for rho, matrices in by_rho.items():
+        columns[f"{rho:g}"] = [f"{fit.slope:.2f}" if (fit := m.fit()) else "" for m in matrices]
+    out.print(_table(columns))
+
+
+def _table(columns: Columns) -> Table:
+    made = Table(header_style="bold")
+    for i, heading in enumerate(columns):
+        made.add_column(escape(heading), justify="right" if i else "left", no_wrap=True)
+    for row in zip(*columns.values(), strict=True):
+        made.add_row(*(f"[dim]{cell}[/dim]" if cell == _INFINITE else escape(cell) for cell in row))
+    return made
+
+
+def _level(level: Level) -> str:
+    less = f" ({level.infinite} of {level.cells} mixes do not fit)" if level.infinite else ""
+    return f"{level.running}: {_number(level.mean)}{less}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if math.isfinite(value) else _INFINITE

@@ -1,0 +1,57 @@
+"""`fairlead compare` and `fairlead sweep`: from what the user typed to scenarios by label, and to tables."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from fairlead.cli.experiments.run import answer, check_options
+from fairlead.cli.experiments.sweep_tables import show_sweep
+from fairlead.cli.experiments.tables import show as show_serving
+from fairlead.cli.experiments.task_tables import show_task_sweep, show_tasks
+from fairlead.domain.errors import UserError
+from fairlead.experiments.sweep import points, read_sweep
+from fairlead.experiments.world_adapter import adapter_of
+from fairlead.scenarios.loader import load_any
+
+
+def run_compare(args: argparse.Namespace) -> int:
+    """Run `fairlead compare`."""
+    check_options(args)
+    scenarios = [load_any(name, args.overrides) for name in args.scenarios]
+    names = [s.name for s in scenarios]
+    if len(set(names)) != len(names):
+        raise UserError(f"two scenarios are called {max(names, key=names.count)!r}: results go by name")
+    kinds = {adapter_of(s).name: s.name for s in scenarios}
+    if len(kinds) > 1:
+        raise UserError(
+            f"{' and '.join(kinds.values())} are worlds of {' and '.join(kinds)}: compare one kind at a time"
+        )
+    show = show_tasks if "tasks" in kinds else show_serving
+    return answer(
+        args,
+        dict(zip(names, scenarios, strict=True)),
+        lambda out, result: show(out, result, args.scenarios, args.overrides),
+        _checkpoint(args.checkpoint),
+    )
+
+
+def run_sweep(args: argparse.Namespace) -> int:
+    """Run `fairlead sweep`."""
+    check_options(args)
+    sweep = read_sweep(args.param, args.values)
+    scenarios = points(sweep, args.scenario, args.overrides)
+    show = show_task_sweep if adapter_of(next(iter(scenarios.values()))).name == "tasks" else show_sweep
+    name = re.sub(r"[^\w.-]", "-", f"fairlead-sweep-{next(iter(scenarios.values())).name}-{args.param}.jsonl")
+    return answer(
+        args,
+        scenarios,
+        lambda out, result: show(out, result, args.scenario, args.overrides),
+        _checkpoint(args.checkpoint or name),
+        sweep,
+    )
+
+
+def _checkpoint(file: str | None) -> Path | None:
+    return None if file in (None, "none") else Path(str(file))

@@ -1,0 +1,170 @@
+"""The options of `compare` to `explain`. Imports nothing that `fairlead --help` can do without."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from fairlead.cli.options import FIELDS, SCENARIO, add_outputs, add_set, command
+
+_COMPARE_EXAMPLES = """\
+examples:
+  fairlead compare full-edge dc-cloud --seeds 20
+  fairlead compare shifting --policies closest,farthest,load-balancing --json out.json
+  fairlead compare shifting ecsrl --report out.html
+  fairlead compare full-edge --set rate=100 --set rules.dispatch=request
+  fairlead compare my-edge.yaml --jobs 4
+  fairlead compare tapfinger-3 --policies tuned-rule,optimus,afs --seeds 50 --report tasks.html
+  fairlead compare full-edge --seeds 1000 --ray auto --checkpoint full-edge.jsonl
+"""
+
+_SWEEP_EXAMPLES = """\
+examples:
+  fairlead sweep full-edge --param rate --values 20,40,60,80,100,120
+  fairlead sweep full-edge --param rate --values 20:120:20 --seeds 20 --report out.html --plots plots
+  fairlead sweep ecsrl --param nodes.cloud.count --values 1,2,4 --policies closest,farthest
+  fairlead sweep full-edge --param rate --values 10:200:10 --seeds 100 --ray 10.0.0.1:6379
+"""
+
+_TUNE_EXAMPLES = """\
+examples:
+  fairlead tune tapfinger-3
+  fairlead tune tapfinger-3 --set rate=2 --set speed=paper --workloads 24
+  fairlead tune my-clusters.yaml --json rule.json
+"""
+
+_EXPLAIN_EXAMPLES = """\
+examples:
+  fairlead explain shifting --policy ./runs/aset --at 600
+  fairlead explain ecsrl --policy ecsrl --at 30 --replay
+  fairlead explain ecsrl --policy ./runs/mine --request 1500 --json why.json --report why.html
+"""
+
+_REPORT_EXAMPLES = """\
+examples:
+  fairlead report out.json                         writes out.html
+  fairlead report out.json -o page.html --plots plots
+"""
+
+
+def add_compare(commands: Any) -> None:
+    """`fairlead compare`."""
+    compare = command(
+        commands,
+        "compare",
+        "compare policies on scenarios over paired seeds",
+        "Run every policy on every scenario over the same seeds and show how they differ.",
+        _COMPARE_EXAMPLES + FIELDS,
+    )
+    compare.add_argument("scenarios", nargs="+", metavar="SCENARIO", help=SCENARIO)
+    _add_experiment(compare, checkpoint="keep every finished piece there, and go on from what is there")
+
+
+def add_sweep(commands: Any) -> None:
+    """`fairlead sweep`."""
+    sweep = command(
+        commands,
+        "sweep",
+        "compare policies over the values of one field of a scenario",
+        "Compare policies on one scenario at several values of one of its fields, over the same seeds.\n"
+        "A sweep that was stopped or killed goes on where it was when the same command is run again.",
+        _SWEEP_EXAMPLES + FIELDS,
+    )
+    sweep.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
+    sweep.add_argument("--param", required=True, metavar="FIELD", help="the field, named as in --set")
+    sweep.add_argument(
+        "--values",
+        required=True,
+        metavar="V,W|START:STOP:STEP",
+        help="its values (20,40,60 or 20:120:20, stop included)",
+    )
+    _add_experiment(
+        sweep,
+        checkpoint="keep every finished piece there, and go on from what is there "
+        "(default: fairlead-sweep-SCENARIO-FIELD.jsonl in this folder; none: no file)",
+    )
+
+
+def add_tune(commands: Any) -> None:
+    """`fairlead tune`."""
+    tune = command(
+        commands,
+        "tune",
+        "find the best fixed rule for a scenario of tasks",
+        "Find the parameters of the policy tuned-rule: the order of types, what each should get, with how little it\n"
+        "may start, and how clusters are filled, on workloads that no comparison uses. It goes into the scenario.",
+        _TUNE_EXAMPLES,
+    )
+    tune.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
+    add_set(tune)
+    tune.add_argument("--workloads", type=int, default=48, metavar="N", help="to tune on (default 48)")
+    tune.add_argument("--json", metavar="FILE", help="write what was found there")
+
+
+def add_report(commands: Any) -> None:
+    """`fairlead report`."""
+    report = command(
+        commands,
+        "report",
+        "make a page with plots of a saved result",
+        "Make a self-contained HTML page of a result that --json wrote.",
+        _REPORT_EXAMPLES,
+    )
+    words = "what --json of compare, sweep, degradation or explain wrote"
+    report.add_argument("result", metavar="RESULT.json", help=words)
+    report.add_argument("-o", "--output", metavar="FILE", help="the page (default: RESULT.html)")
+    report.add_argument("--plots", metavar="DIR", help="write the plots there too, as PNG and SVG")
+
+
+def add_explain(commands: Any) -> None:
+    """`fairlead explain`."""
+    explain = command(
+        commands,
+        "explain",
+        "show why a learned policy decided as it did",
+        "Play a scenario with a learned policy and explain one of its decisions: what it saw, what the\n"
+        "alternatives were worth to it, and which inputs drove the choice.",
+        _EXPLAIN_EXAMPLES + FIELDS,
+    )
+    explain.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
+    explain.add_argument(
+        "--policy", required=True, metavar="NAME|FOLDER", help="a learned one of `fairlead policies`, or a bundle"
+    )
+    which = explain.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "--at",
+        type=float,
+        metavar="SECONDS",
+        help="the window under way then, or the first request decided from then on",
+    )
+    which.add_argument("--request", type=int, metavar="ID", help="this request, by its number in the workload")
+    explain.add_argument("--seed", type=int, default=0, metavar="N", help="of the workload (default 0)")
+    explain.add_argument(
+        "--replay",
+        action="store_true",
+        help="run it again with each alternative in the place of this one decision, and tell the difference",
+    )
+    add_set(explain)
+    add_outputs(explain)
+
+
+def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
+    """The options that compare and sweep share."""
+    parser.add_argument(
+        "--policies",
+        metavar="A,B",
+        help="names of `fairlead policies`, folders of bundles, or rules for all of these (default: rules)",
+    )
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many seeds (default 5)")
+    parser.add_argument("--first-seed", type=int, default=0, metavar="N", help="the first of them (default 0)")
+    add_set(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--jobs", type=int, metavar="N", help="processes (default: one per core, when there is enough to do)"
+    )
+    where.add_argument(
+        "--ray", metavar="ADDRESS", help="run on the Ray cluster there: host:port, auto, or ray://host:port"
+    )
+    add_outputs(parser)
+    parser.add_argument("--checkpoint", metavar="FILE", help=checkpoint)
+    parser.add_argument("--no-bound", action="store_true", help="leave out the bound, which takes its time")

@@ -1,0 +1,28 @@
+"""`fairlead report`: makes the page, and the plots as files, of a result that was saved with --json."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from fairlead.measure.files import check_different, check_folder, check_writable
+from fairlead.measure.report.render import read, write_any_plots, write_any_report
+from fairlead.measure.report.static import converter
+
+
+def run_report(args: argparse.Namespace) -> int:
+    """Run the command."""
+    result, output, plots = args.result, args.output, args.plots
+    path = Path(output) if output else Path(result).with_suffix(".html")
+    check_writable(path)
+    check_different({"the result": result, "-o": path})
+    if plots:
+        check_folder(Path(plots))
+    converter()
+    document = read(Path(result))
+    write_any_report(document, path)
+    print(f"report written to {path}", file=sys.stderr)
+    if plots:
+        print(f"{len(write_any_plots(document, Path(plots)))} plots written to {plots}", file=sys.stderr)
+    return 0

@@ -1,0 +1,301 @@
+"""One decision of a learned policy, watched in the simulator: found by time or by request, remembered, forced.
+
+    case = find_case(scenario, policy, seed, at_s=30.0, request=None)
+    decision, world = case.play()       the run as it is; play(answer) forces this one decision to another answer
+
+Called by `explain`. Selectors decide windows, dispatchers requests: a case of each kind says what could be done and
+what the model was shown.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fairlead.domain.errors import UserError
+from fairlead.domain.outcomes import REASON_NAMES, Fallback
+from fairlead.domain.scenario import Scenario
+from fairlead.experiments.policy_inputs import (
+    Groups,
+    Input,
+    dispatch_groups,
+    dispatch_inputs,
+    window_groups,
+    window_inputs,
+)
+from fairlead.policies.bundle import Bundle, Fault
+from fairlead.policies.bundle_registry import LearnedPolicy
+from fairlead.policies.expected_times import completion_ms
+from fairlead.policies.interface import Policy, find, registry
+from fairlead.policies.learned import Dispatcher, Selector
+from fairlead.sim.serving.host import run_dispatcher, run_selector, selector_sizes
+from fairlead.sim.serving.layout import World
+from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.window_view import capacity_qps
+from fairlead.sim.serving.workload import make_workload
+from fairlead.sim.serving.world import new_world
+
+Situation = dict[str, str | float]
+_SHOWN = ("deadline_ms", "min_accuracy", "size_kb", "rate_qps")  # of a request
+_FACTS = ("net_ms", "queue_ms", "suffered", "accuracy", "energy_mj", "in_flight")  # of a candidate
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something that could be done."""
+
+    name: str
+    answer: int  # the agent's answer that means it
+    output: int | None  # of the model; None: it has none for this
+    excluded: tuple[str, ...] = ()  # why it is not possible
+    facts: dict[str, float] = field(default_factory=dict)  # of a candidate
+    summary: str = ""  # of a rule
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What an agent was asked, and its answer."""
+
+    observation: Any | None  # float32 (F,); None when the model has too few inputs
+    answer: int
+    reason: Fallback | None  # why the rule decided
+    request: Any = None  # REQUEST; of dispatchers, as what follows
+    candidates: Any = None  # CANDIDATE (C,)
+    excluded: Any = None  # uint16 (C,)
+
+
+class _WatchedSelector(Selector):
+    """Remembers what it is asked about one window, and answers as it is told."""
+
+    def __init__(self, bundle: Bundle, sizes: tuple[int, float], window: int, forced: int | None) -> None:
+        super().__init__(bundle, *sizes)
+        self._window, self._forced = window, forced
+        self.seen: Decision | None = None
+
+    def select(self, stats: Any) -> Any:
+        """As a Selector does."""
+        if self.decisions != self._window:
+            return super().select(stats)
+        before = self.fallbacks.copy()
+        chosen = super().select(stats)
+        names = [rule.name for rule in self.rules]  # the fallback rule may be one of the actions, too
+        answer, reason = names.index(names[chosen[0]]), next(iter(self.fallbacks - before), None)
+        self.seen = Decision(stats[0].copy(), answer, reason)
+        return chosen if self._forced is None else np.full_like(chosen, self._forced)
+
+
+class _WatchedDispatcher(Dispatcher):
+    """Remembers what it is asked about the first request that is wanted, and answers as it is told."""
+
+    def __init__(self, bundle: Bundle, wanted: Callable[[Any], bool], forced: int | None) -> None:
+        super().__init__(bundle)
+        self._wanted, self._forced = wanted, forced
+        self.seen: Decision | None = None
+
+    def decide(self, request: Any, candidates: Any, excluded: Any, u: float) -> int:
+        """As a Dispatcher does."""
+        if self.seen or not self._wanted(request[0]):
+            return super().decide(request, candidates, excluded, u)
+        before = self.fallbacks.copy()
+        answer = super().decide(request, candidates, excluded, u)
+        reason = next(iter(self.fallbacks - before), None)
+        observation = None if reason == Fallback.SIZE else self._observation[0].copy()
+        self.seen = Decision(observation, answer, reason, request[0].copy(), candidates.copy(), excluded.copy())
+        return answer if self._forced is None else self._forced
+
+
+class Case(ABC):
+    """One decision of a policy in the run of one seed of a scenario."""
+
+    kind: str
+
+    def __init__(self, scenario: Scenario, policy: LearnedPolicy, seed: int) -> None:
+        if isinstance(policy.bundle.manifest, Fault):
+            raise _unusable(policy, policy.bundle.manifest)
+        self.scenario, self.policy, self.manifest = scenario, policy, policy.bundle.manifest
+        self.plan, self.workload = build_plan(scenario), make_workload(scenario, seed)
+
+    def play(self, forced: int | None = None) -> tuple[Decision, World]:
+        """The decision and the finished world, in which this one decision is forced to the answer, if one is given."""
+        world = new_world(self.plan, self.workload)
+        agent = self._agent(forced)
+        if agent.fault:
+            raise _unusable(self.policy, agent.fault)
+        if isinstance(agent, Selector):
+            run_selector(self.plan, world, agent)
+        else:
+            run_dispatcher(self.plan, world, agent, self.policy)
+        if agent.seen is None:
+            raise UserError(self._nothing(world))
+        return agent.seen, world
+
+    @abstractmethod
+    def _agent(self, forced: int | None) -> _WatchedSelector | _WatchedDispatcher: ...
+
+    @abstractmethod
+    def _nothing(self, world: World) -> str:
+        """Why nothing was decided."""
+
+    @abstractmethod
+    def span_s(self, made: Decision) -> tuple[float, float]:
+        """From when to when the decision holds; for a request its time, twice."""
+
+    @abstractmethod
+    def number(self, made: Decision) -> int:
+        """Of the window, or the request's id."""
+
+    @abstractmethod
+    def situation(self, made: Decision) -> Situation:
+        """What it was about, in natural terms."""
+
+    @abstractmethod
+    def actions(self, made: Decision) -> list[Action]:
+        """What could be done; of equals the policy takes the first."""
+
+    @abstractmethod
+    def inputs(self, made: Decision) -> tuple[list[Input], Groups]:
+        """What the model is shown."""
+
+
+def find_case(scenario: Scenario, policy: Policy, seed: int, at_s: float | None, request: int | None) -> Case:
+    """The decision of `policy` at a time, or about a request; what can't be one is a UserError."""
+    if not isinstance(policy, LearnedPolicy):
+        learned = ", ".join(name for name, p in registry()[0].items() if isinstance(p, LearnedPolicy))
+        which = f"learned are {learned}, and folders of bundles" if learned else "give the folder of a bundle"
+        raise UserError(f"policy {policy.name!r} is a fixed rule, only learned ones are explained: {which}")
+    duration_s = scenario.workload.duration_s
+    if at_s is not None and not 0.0 <= at_s < duration_s:
+        raise UserError(f"--at {at_s:g}: {scenario.name} runs from 0 s to before {duration_s:g} s")
+    if policy.kind == "selector":
+        if at_s is None:
+            raise UserError(f"--request {request}: {policy.name} decides about windows; give a time by --at")
+        return _WindowCase(scenario, policy, seed, at_s)
+    return _RequestCase(scenario, policy, seed, at_s, request)
+
+
+def _unusable(policy: LearnedPolicy, fault: Fault) -> UserError:
+    rule = policy.bundle.fallback
+    return UserError(
+        f"policy {policy.name!r} can't be asked here ({fault.why}): {rule} decides all, nothing to explain"
+    )
+
+
+class _WindowCase(Case):
+    """The window under way at a time."""
+
+    kind = "window"
+
+    def __init__(self, scenario: Scenario, policy: LearnedPolicy, seed: int, at_s: float) -> None:
+        super().__init__(scenario, policy, seed)
+        self._sizes = selector_sizes(self.plan)
+        self._window_s = self._sizes[1] / 1000.0
+        self._window = int(1000.0 * at_s // self._sizes[1])
+
+    def _agent(self, forced: int | None) -> _WatchedSelector:
+        return _WatchedSelector(self.policy.bundle, self._sizes, self._window, forced)
+
+    def _nothing(self, world: World) -> str:
+        return f"{self.scenario.name}: nothing was decided for window {self._window}"
+
+    def span_s(self, made: Decision) -> tuple[float, float]:
+        start_s = self._window * self._window_s
+        return start_s, min(start_s + self._window_s, self.scenario.workload.duration_s)
+
+    def number(self, made: Decision) -> int:
+        return self._window
+
+    def situation(self, made: Decision) -> Situation:
+        if self._window == 0:
+            return {"inputs of": "the start: the clients and links that are there"}
+        start_s = self._window * self._window_s
+        return {"inputs of": f"the window before, {start_s - self._window_s:g} to {start_s:g} s"}
+
+    def actions(self, made: Decision) -> list[Action]:
+        names, rule = self.manifest.actions, self.policy.bundle.fallback
+        found = [Action(name, i, i, summary=find(name).summary) for i, name in enumerate(names)]
+        if made.answer == len(names):  # the fallback rule decided, and the model can't choose it
+            found.append(Action(rule, made.answer, None, summary=find(rule).summary))
+        return found
+
+    def inputs(self, made: Decision) -> tuple[list[Input], Groups]:
+        shape = list(self.scenario.nodes), self.manifest.slots, self.manifest.mix
+        return window_inputs(*shape, float(capacity_qps(self.plan).sum())), window_groups(*shape)
+
+
+class _RequestCase(Case):
+    """The first request that is decided at or after a time, or the one of an id."""
+
+    kind = "request"
+
+    def __init__(
+        self, scenario: Scenario, policy: LearnedPolicy, seed: int, at_s: float | None, request: int | None
+    ) -> None:
+        super().__init__(scenario, policy, seed)
+        self._at_s, self._request, count = at_s, request, len(self.workload.requests)
+        if request is not None and not 0 <= request < count:
+            raise UserError(f"--request {request}: {scenario.name} has requests 0 to {count - 1} with seed {seed}")
+
+    def _wanted(self, request: Any) -> bool:
+        if self._at_s is None:
+            return bool(request["id"] == self._request)
+        return bool(request["now_ms"] >= 1000.0 * self._at_s)
+
+    def _agent(self, forced: int | None) -> _WatchedDispatcher:
+        return _WatchedDispatcher(self.policy.bundle, self._wanted, forced)
+
+    def _nothing(self, world: World) -> str:
+        if self._request is None:
+            return f"--at {self._at_s:g}: nothing is decided from then on"
+        row, before = world.rows[self._request], slice(0, self._request)
+        if row["bound"]:
+            same = world.requests["stream"][before] == world.requests["stream"][self._request]
+            first = np.flatnonzero(same & (world.rows["bound"][before] == 0))[-1]
+            return f"--request {self._request}: it went where its stream was bound; that was decided by request {first}"
+        why = ", ".join(_words(row["reason"]))
+        return f"--request {self._request}: nothing was feasible ({why}), so there was nothing to decide"
+
+    def span_s(self, made: Decision) -> tuple[float, float]:
+        at_s = float(made.request["now_ms"]) / 1000.0
+        return at_s, at_s
+
+    def number(self, made: Decision) -> int:
+        return int(made.request["id"])
+
+    def situation(self, made: Decision) -> Situation:
+        asked, workload = made.request, self.scenario.workload
+        names: Situation = {
+            "model": list(self.scenario.models)[asked["model"]],
+            "source": list(workload.sources)[asked["source"]],
+            "site": workload.sites[asked["site"]],
+        }
+        return names | {name: float(asked[name]) for name in _SHOWN}
+
+    def actions(self, made: Decision) -> list[Action]:
+        known, records = made.observation is not None, made.candidates.view(np.recarray)
+        found = [
+            Action(name, c, c if known else None, _words(made.excluded[c]), _facts(records[c]))
+            for c, (name, _) in enumerate(self._places(made))
+        ]
+        return [*found, Action("reject", -1, self.manifest.slots if known else None)]
+
+    def inputs(self, made: Decision) -> tuple[list[Input], Groups]:
+        names, nodes = (list(column) for column in zip(*self._places(made), strict=True))
+        return dispatch_inputs(names, self.manifest.slots), dispatch_groups(names, nodes, self.manifest.slots)
+
+    def _places(self, made: Decision) -> list[tuple[str, str]]:
+        """Name and node of each candidate."""
+        first = int(self.plan.models[made.request["model"]]["first"])
+        rows = self.scenario.placements()[first : first + len(made.candidates)]
+        return [(f"{variant.name} on {node.name}", node.name) for _, variant, node in rows]
+
+
+def _words(bits: Any) -> tuple[str, ...]:
+    return tuple(name for bit, name in REASON_NAMES.items() if int(bits) & bit)
+
+
+def _facts(candidate: Any) -> dict[str, float]:
+    return {"completion_ms": float(completion_ms(candidate))} | {name: float(candidate[name]) for name in _FACTS}

@@ -1,0 +1,127 @@
+"""What a trial's result depends on beside its scenario and seed: our code, the policies', traces, libraries.
+
+Checkpoints know a trial by its key, so that nothing outdated is reused; workers on other machines compare their
+`ingredients` with those of who asks, so that no other code takes part. Nothing here runs a trial.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+from fairlead import __version__
+from fairlead.domain.errors import UserError
+from fairlead.experiments.trial import Trial
+from fairlead.experiments.world_adapter import adapter_of
+from fairlead.policies.bundle_registry import LearnedPolicy
+from fairlead.policies.interface import find
+from fairlead.policies.jit import code_hash
+from fairlead.policies.tasks.learned import LearnedTaskPolicy
+from fairlead.sim.tasks.policy_catalog import find_task_policy
+
+Ingredients = dict[str, str]  # name -> version or hash
+
+LIBRARIES = ("numba", "numpy", "scipy")
+_ROOMS = ("domain", "experiments", "measure", "policies", "scenarios", "sim")
+
+
+def ingredients(trial: Trial) -> Ingredients:
+    """Everything but the scenario and the seed."""
+    adapter = adapter_of(trial.scenario)
+    names = ["fairlead", "python", *LIBRARIES, "code", "arithmetic", *map(adapter.policy_key, trial.policies)]
+    if any(isinstance(adapter.find(name), LearnedPolicy | LearnedTaskPolicy) for name in trial.policies):
+        names.append("onnxruntime")
+    return {name: _here(name) for name in [*names, *(f"trace {file}" for file in adapter.files(trial.scenario))]}
+
+
+def keys(trials: Sequence[Trial]) -> list[str]:
+    """A key for each trial. Trials with the same key have the same result."""
+    all_but_seed: dict[str, str] = {}
+    for trial in trials:
+        if trial.label not in all_but_seed:
+            all_but_seed[trial.label] = json.dumps(
+                [trial.label, asdict(trial.scenario), ingredients(trial), trial.bounded]
+            )
+    return [hashlib.sha256(f"{p.seed} {all_but_seed[p.label]}".encode()).hexdigest() for p in trials]
+
+
+def difference(wanted: Mapping[str, str]) -> str:
+    """What is not as wanted in this process, in words; empty when all is."""
+    for name, value in wanted.items():
+        try:
+            here = _here(name)
+        except UserError as error:
+            return str(error)
+        if here != value:
+            return f"{name} is {here} there and {value} here"
+    return ""
+
+
+def _here(name: str) -> str:
+    kind, _, which = name.partition(" ")
+    if kind == "policy":
+        return _policy(which)
+    if kind == "task-policy":
+        policy = find_task_policy(which)
+        return f"{policy.hash} {policy.placer.arithmetic}" if isinstance(policy, LearnedTaskPolicy) else policy.hash
+    return _hash([Path(which)]) if kind == "trace" else _fixed(kind)
+
+
+@cache
+def _fixed(kind: str) -> str:
+    if kind == "code":
+        return code_hash(*_ROOMS)
+    if kind == "arithmetic":
+        return _arithmetic()
+    if kind == "python":
+        return platform.python_version()
+    return __version__ if kind == "fairlead" else metadata.version(kind)
+
+
+def _arithmetic() -> str:
+    """Logarithms and the like differ in their last digits between processors and C libraries: what they are here."""
+    x = np.linspace(1e-3, 50.0, 20_001)
+    digest = hashlib.sha256()
+    for values in (np.log(x), np.exp(x), np.sin(x), np.array([math.exp(v) + math.log(v) for v in x[::10]])):
+        digest.update(values.tobytes())
+    return digest.hexdigest()[:12]
+
+
+def _policy(name: str) -> str:
+    """What decides under that name. A bundle is looked at each time: training may have replaced it."""
+    policy = find(name)
+    if isinstance(policy, LearnedPolicy):
+        return f"{policy.hash} {policy.bundle.arithmetic}"
+    return policy.hash if policy.package == "fairlead" else _third_party(name)  # all of our code is an ingredient
+
+
+@cache
+def _third_party(name: str) -> str:
+    """The policy's own hash, with all sources of its package, since it may call any of them."""
+    policy = find(name)
+    module = sys.modules.get(policy.function.__module__.partition(".")[0])
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return policy.hash
+    folder = Path(file).parent
+    return policy.hash + _hash(sorted(folder.rglob("*.py")) if hasattr(module, "__path__") else [Path(file)])
+
+
+def _hash(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        try:
+            digest.update(file.name.encode() + file.read_bytes())
+        except OSError as error:
+            raise UserError(f"{file}: can't read it: {error.strerror}") from error
+    return digest.hexdigest()[:12]

@@ -1,0 +1,75 @@
+"""What differs between the worlds when policies are compared on them: how a trial is run, what ranks policies.
+
+`compare`, `fingerprint`, `result_file` and the cli ask here, and are the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fairlead.domain.scenario import Scenario
+from fairlead.domain.tasks import TaskScenario
+from fairlead.experiments.trial import AnyScenario, Trial, TrialResult
+
+
+class Summed(Protocol):
+    """The details of several seeds together."""
+
+    def add(self, one: dict[str, Any]) -> None:
+        """Take in the detail of one more seed."""
+
+    def detail(self) -> dict[str, Any]:
+        """All of them together, in the form of one."""
+
+
+@dataclass(frozen=True)
+class WorldAdapter:
+    """One kind of world."""
+
+    name: str
+    objective: str  # the figure that ranks policies
+    sign: int  # 1: more of it is better; -1: less
+    run: Callable[[Trial], TrialResult]
+    find: Callable[..., Any]  # the policy of a name; else a UserError with the nearest of them and of `also`
+    rules: Callable[[], Iterable[str]]  # names of all policies but learned ones
+    files: Callable[[Any], list[str]]  # what a scenario reads beside itself
+    summed: Callable[[], Summed]
+    axes: Callable[[Any], dict[str, Any]]  # what the bins of details are, and what reports draw of a scenario itself
+
+    def policy_key(self, name: str) -> str:
+        """What `fingerprint` knows a policy by."""
+        return f"policy {name}" if self.name == "serving" else f"task-policy {name}"
+
+
+def adapter_of(scenario: AnyScenario) -> WorldAdapter:
+    """The kind of world that a scenario is of."""
+    return _tasks() if isinstance(scenario, TaskScenario) else _serving()
+
+
+def _serving() -> WorldAdapter:
+    from fairlead.experiments import detail
+    from fairlead.experiments.serving_trial import run_serving_trial
+    from fairlead.policies.interface import find, rules
+
+    def files(s: Scenario) -> list[str]:
+        return [source.arrivals.file for source in s.workload.sources.values() if source.arrivals.file]
+
+    def axes(s: Scenario) -> dict[str, Any]:
+        times = {"changes": detail.changes(s), "time_s": detail.time_edges_s(s)}
+        return times | {"latency_ms": list(detail.LATENCY_MS)}
+
+    return WorldAdapter("serving", "success", 1, run_serving_trial, find, rules, files, detail.Sum, axes)
+
+
+def _tasks() -> WorldAdapter:
+    from fairlead.experiments.task_detail import TaskSum, task_axes
+    from fairlead.experiments.task_trial import run_task_trial
+    from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
+
+    def files(s: TaskScenario) -> list[str]:
+        return [kind.speed.file for kind in s.types.values() if kind.speed.file]
+
+    found = find_task_policy, task_policies
+    return WorldAdapter("tasks", "completion_steps", -1, run_task_trial, *found, files, TaskSum, task_axes)

@@ -1,0 +1,1 @@
+"""The ASET agent: it picks the rule of each window."""

@@ -1,0 +1,1 @@
+"""The ECSRL agent: it sends each request somewhere, or rejects it."""

@@ -1,0 +1,1 @@
+"""What trainings have in common: folders, checkpoints, validation, curves, bundles."""

@@ -1,0 +1,1 @@
+"""TapFinger's agents: placement and elastic allocation over clusters."""

@@ -1,0 +1,67 @@
+"""A document of degradation matrices, as the report reads it: checked once, then a list of devices with their plots.
+
+Whoever measures matrices (the simulator, a real machine) writes such a document. Called by `study_page` and `static`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.domain.errors import UserError
+from fairlead.measure.degradation_matrix import Matrix, by_device, names
+from fairlead.measure.report.document import Document, number
+from fairlead.measure.report.plots.common import Plot
+from fairlead.measure.report.plots.degradation import Slopes, by_rho, curve, heat_map
+from fairlead.measure.report.schema import STUDY, first_fault
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The matrices of one kind of device."""
+
+    label: str
+    matrices: list[Matrix]
+    slopes: Slopes  # empty: not asked for
+
+    def plots(self) -> list[Plot]:
+        """Its plots."""
+        maps = [heat_map(m, i) for i, m in enumerate(self.matrices, start=1)]
+        return [*maps, curve(self.matrices), *([by_rho(self.slopes)] if self.slopes else [])]
+
+
+def is_study(document: Any) -> bool:
+    """Whether it is of this kind."""
+    return isinstance(document, dict) and document.get("kind") == "degradation"
+
+
+def check_study(document: Document) -> None:
+    """Refuse what no report can be made of, in one line."""
+    if fault := first_fault(document, STUDY):
+        raise UserError(f"not as fairlead writes it: {fault}")
+    for i, m in enumerate(document["matrices"]):
+        if len({len(row) for row in m["cells"]}) != 1 or (len(m["axes"]) == 1 and len(m["cells"][0]) != 1):
+            raise UserError(f"matrices.{i}.cells: rows should be of equal length, of one cell where there is one axis")
+        if not all(number(c) > 0 for row in m["cells"] for c in row):
+            raise UserError(f"matrices.{i}.cells: should be numbers above 0, or 'inf'")
+        if (slopes := m.get("by_rho")) and len(slopes["rho"]) != len(slopes["slope"]):
+            raise UserError(f"matrices.{i}.by_rho: should have a slope for each rho")
+
+
+def devices(document: Document) -> list[Measured]:
+    """What was measured, by device."""
+    given = {_matrix(m): m.get("by_rho") for m in document["matrices"]}
+    found = []
+    for label, there in by_device(list(given)).items():
+        series = {
+            name: list(zip(slopes["rho"], map(number, slopes["slope"]), strict=True))
+            for name, m in zip(names(there), there, strict=True)
+            if (slopes := given[m])
+        }
+        found.append(Measured(label, there, series))
+    return found
+
+
+def _matrix(m: Document) -> Matrix:
+    cells = tuple(tuple(map(number, row)) for row in m["cells"])
+    return Matrix(m["device"], tuple(m["nodes"]), m["arriving"], tuple(m["axes"]), float(m["alone_ms"]), cells)

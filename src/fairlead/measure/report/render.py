@@ -1,0 +1,51 @@
+"""Reports of whatever `--json` writes: reads the file, writes the page and the plots of its kind. Called by the cli."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairlead.domain.errors import UserError
+from fairlead.measure.report.degradation_document import check_study, is_study
+from fairlead.measure.report.degradation_page import write_study_report
+from fairlead.measure.report.document import Document
+from fairlead.measure.report.explanation import check_explanation, is_explanation
+from fairlead.measure.report.explanation_page import write_explanation_report
+from fairlead.measure.report.page import write_report
+from fairlead.measure.report.report_adapter import adapter_of
+from fairlead.measure.report.static import write_explanation_plots, write_plots, write_study_plots
+
+F = TypeVar("F")
+
+
+def read(path: Path) -> Document:
+    """The document in a file that `--json` wrote."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; give one that `fairlead compare --json` wrote") from None
+    except OSError as error:
+        raise UserError(f"{path}: can't read it: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # not JSON, or not text, or nested without end
+        raise UserError(f"{path}: not JSON ({error}); give a file that `fairlead compare --json` wrote") from error
+    try:
+        _of(document, adapter_of(document).check, check_study, check_explanation)(document)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return dict(document)
+
+
+def write_any_report(document: Document, path: Path) -> None:
+    """Write the page that belongs to the document."""
+    _of(document, write_report, write_study_report, write_explanation_report)(document, path)
+
+
+def write_any_plots(document: Document, folder: Path) -> list[Path]:
+    """Write the plots that belong to the document; the paths written."""
+    return _of(document, write_plots, write_study_plots, write_explanation_plots)(document, folder)
+
+
+def _of(document: Any, comparison: F, study: F, explanation: F) -> F:
+    """What belongs to the kind of the document."""
+    return study if is_study(document) else explanation if is_explanation(document) else comparison

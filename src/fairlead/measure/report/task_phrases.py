@@ -1,0 +1,57 @@
+"""Findings about tasks in words: times in steps, and the verdict on a label. Plain text, as in `phrases`."""
+
+from __future__ import annotations
+
+import math
+
+from fairlead.measure.report.phrases import behind, fell_back, lead, leader, listed, percent, plus_minus
+from fairlead.measure.report.task_document import TaskPoint
+from fairlead.measure.statistics import Estimate
+
+BOUND = "who neither resizes nor pre-empts can't be below"
+
+
+def steps(e: Estimate) -> str:
+    """A time as '3.681 ± 0.136'."""
+    return plus_minus(e, "{:.3f}")
+
+
+def in_steps(e: Estimate) -> str:
+    """The same with its unit."""
+    return f"{steps(e)} steps"
+
+
+def task_verdict(point: TaskPoint) -> str:
+    """Who is best, how far ahead of whom, how far from what is possible, and what it knows that others don't."""
+    if not point.ranking:
+        return "No seed is finished, so there is nothing to say yet."
+    mean = in_steps(point.figure(point.ranking[0], point.objective))
+    text = f"{leader(point)}: {mean} from arrival to completion in the mean{lead(point, in_steps)}{_gap(point)}."
+    return f"{text}{_powers(point)}{_unfinished(point)}{fell_back(point)}"
+
+
+def _gap(point: TaskPoint) -> str:
+    if math.isnan(point.bound.mean):
+        return ""
+    best = point.ranking[0]
+    gap = "" if point.powers(best).touches else f", {steps(point.from_bound(best))} less"
+    return f"; {BOUND} {in_steps(point.bound)}{gap}"
+
+
+def _powers(point: TaskPoint) -> str:
+    """If the best knows or does what others may not: that, and who is best without."""
+    best, plain = point.ranking[0], [p for p in point.ranking if not str(point.powers(p))]
+    if best in plain:
+        return ""
+    powers = point.powers(best)
+    does = [f"knows {listed([f'the {what}' for what in powers.knows])} of tasks"] if powers.knows else []
+    does += ["pre-empts"] * powers.preempts + ["resizes"] * powers.resizes
+    text = f" {best} {listed(does)}"
+    return f"{text}; best without is {plain[0]}, {in_steps(behind(point, plain[0]))} behind." if plain else f"{text}."
+
+
+def _unfinished(point: TaskPoint) -> str:
+    """Who was cut."""
+    shares = {policy: point.figure(policy, "unfinished") for policy in point.ranking}
+    cut = [f"{policy} {percent(share)} %" for policy, share in shares.items() if share.mean > 0]
+    return f" Not done when the run was cut, and counted as done then: {listed(cut)} of tasks." if cut else ""

@@ -1,0 +1,1 @@
+"""Candidate records and their exclusions: one builder for the simulator, the gateway and the controller."""

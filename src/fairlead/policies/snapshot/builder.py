@@ -1,0 +1,133 @@
+"""Snapshots of a fleet that a host keeps up to date itself: what a gateway or a controller asks a policy about.
+
+    builder = SnapshotBuilder(build_fleet(scenario))
+    shown = builder.snapshot(request)               REQUEST (1,) -> its candidates and their exclusions
+    builder.sent(shown.first + choice)              and `finished` when the answer is there
+
+The host says what was sent and what came back, which streams are bound, and how links and nodes change; everything that
+a candidate record says is computed here, by the kernels that the simulator's engine uses. One thread at a time.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numba import from_dtype, types
+
+from fairlead.domain.records import REQUEST
+from fairlead.policies.addresses import WORDS, tuple_at, words_of
+from fairlead.policies.jit import typed_kernel
+from fairlead.policies.snapshot.candidates import add_load, begin, book, bound_load, exclude, set_link
+from fairlead.policies.snapshot.layout import (
+    FLEET_ARRAYS,
+    LINK,
+    STATE_ARRAYS,
+    Fleet,
+    FleetState,
+)
+
+_fleet_at: Any = tuple_at(Fleet, FLEET_ARRAYS)
+_state_at: Any = tuple_at(FleetState, STATE_ARRAYS)
+_DOWN: Final = np.inf  # a link that is down, and nobody knows until when
+
+
+class RequestSnapshot(NamedTuple):
+    """What a policy decides one request on; views of the builder's arrays, valid until its next change."""
+
+    request: Any  # REQUEST (1,)
+    candidates: Any  # CANDIDATE (c,)
+    excluded: Any  # uint16 (c,)
+    feasible: bool  # some candidate is not excluded: without one there is nothing to decide
+    first: int  # deployment of the first candidate: candidate c is deployment first + c
+
+
+class SnapshotBuilder:
+    """The candidates of one fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        rows, nodes = fleet.links.shape
+        made = (len(fleet.deployments), len(fleet.models), None, None, (rows, nodes), (rows, len(fleet.deployments)))
+        sizes = (*made, (2, int(fleet.stations["kinds"].sum())))
+        self.state = FleetState(
+            *(
+                np.zeros(len(fleet.deployments) if size is None else size, dtype)
+                for size, (dtype, _) in zip(sizes, STATE_ARRAYS, strict=True)
+            )
+        )
+        self._words = words_of(fleet, FLEET_ARRAYS), words_of(self.state, STATE_ARRAYS)
+        self._ranges = [(int(m["first"]), int(m["last"])) for m in fleet.models]
+        self._exclude, self._book, self._bind, self._add_load, self._set_link, start = _compiled()
+        start(*self._words)
+
+    def snapshot(self, request: Any) -> RequestSnapshot:
+        """The candidates of a request, REQUEST (1,), and why some are excluded."""
+        first, last = self._ranges[request["model"][0]]
+        feasible = self._exclude(*self._words, request, first, last)
+        return RequestSnapshot(
+            request, self.state.candidates[first:last], self.state.excluded[first:last], bool(feasible), first
+        )
+
+    def sent(self, deployment: int) -> None:
+        """A request is on its way to a deployment."""
+        self._book(*self._words, deployment, 1)
+
+    def finished(self, deployment: int) -> None:
+        """A request that was sent there is no longer there."""
+        self._book(*self._words, deployment, -1)
+
+    def bind(self, deployment: int, rate_qps: float) -> float:
+        """A stream of this rate is bound to a deployment; returns its load, for `unbind`."""
+        return float(self._bind(*self._words, deployment, rate_qps))
+
+    def unbind(self, deployment: int, load: float) -> None:
+        """A stream of this load is no longer bound there."""
+        self._add_load(*self._words, deployment, -load)
+
+    def set_link(self, row: int, node: int, net_ms: float, net_sd_ms: float, ms_per_kb: float, up: bool = True) -> None:
+        """The link from a site (or, behind the sites, a node) to a node is different now."""
+        link = np.array([(net_ms, net_sd_ms, ms_per_kb, 0.0 if up else _DOWN)], LINK)
+        self._set_link(*self._words, row, node, link)
+
+
+def _exclude_of(fleet_words: Any, state_words: Any, request: Any, first: int, last: int) -> bool:
+    return exclude(_fleet_at(fleet_words), _state_at(state_words), request[0], first, last)
+
+
+def _book_at(fleet_words: Any, state_words: Any, d: int, change: int) -> None:
+    book(_fleet_at(fleet_words), _state_at(state_words), d, change)
+
+
+def _bind_to(fleet_words: Any, state_words: Any, d: int, rate_qps: float) -> float:
+    fleet, state = _fleet_at(fleet_words), _state_at(state_words)
+    load = bound_load(state.candidates[d], rate_qps)
+    add_load(fleet, state, d, load)
+    return load
+
+
+def _add_load_to(fleet_words: Any, state_words: Any, d: int, load: float) -> None:
+    add_load(_fleet_at(fleet_words), _state_at(state_words), d, load)
+
+
+def _set_link_to(fleet_words: Any, state_words: Any, row: int, node: int, link: Any) -> None:
+    set_link(_fleet_at(fleet_words), _state_at(state_words), row, node, link[0])
+
+
+def _begin(fleet_words: Any, state_words: Any) -> None:
+    begin(_fleet_at(fleet_words), _state_at(state_words))
+
+
+@cache
+def _compiled() -> tuple[Any, ...]:
+    whole, real = types.int64, types.float64
+    request, link = (types.Array(from_dtype(dtype), 1, "C") for dtype in (REQUEST, LINK))
+    return (
+        typed_kernel(_exclude_of, WORDS, WORDS, request, whole, whole),
+        typed_kernel(_book_at, WORDS, WORDS, whole, whole),
+        typed_kernel(_bind_to, WORDS, WORDS, whole, real),
+        typed_kernel(_add_load_to, WORDS, WORDS, whole, real),
+        typed_kernel(_set_link_to, WORDS, WORDS, whole, whole, link),
+        typed_kernel(_begin, WORDS, WORDS),
+    )
