@@ -1,4 +1,4 @@
-"""Make the tables of aset.md, ecsrl.md and comparing.md that hold every rule: `python docs/results/make_rules.py FOLDER`.
+"""Make the tables against all rules, here and in the guide to comparing: `python docs/results/make_rules.py FOLDER`.
 
 FOLDER has what the commands of both pages wrote: SCENARIO.json for the six topologies; ecsrl-rates.json and
 ecsrl-rho.json. Writes the tables, aset-rules.csv and ecsrl-rules.csv. Not part of the package or the site.
@@ -15,7 +15,7 @@ from make_aset import SCENARIOS, own, rate
 from make_ecsrl import FIGURES, table
 from tables import Cell, fill, points, read, write_csv
 
-from fairlead.learn.aset import SEVEN
+from fairlead.learn.aset.agent import SEVEN
 from fairlead.measure.statistics import Estimate, estimate
 from fairlead.policies.interface import rules
 
@@ -38,8 +38,10 @@ def main(folder: Path) -> None:
     shared = read(folder / "ecsrl-rates.json", folder / "ecsrl-rho.json")
     write_csv("ecsrl-rules.csv", [row for cell in shared for row in rows(cell)])
     fill("ecsrl.md", "worth", worth([(cell, {"ecsrl": "ecsrl"}) for cell in shared]))
+    fill("ecsrl.md", "rules", where_devices_are_shared(shared))
     for cell in shared:
-        fill("ecsrl.md", cell.label, table(cell))
+        if cell.label in ("rate=3400", "rate=18500", "rate=28000"):
+            fill("ecsrl.md", cell.label, table(cell))
 
 
 AGENTS: Final = ("aset", "its own", "aset-all")
@@ -52,7 +54,12 @@ def name_in(cell: Cell, agent: str) -> str:
 def rows(cell: Cell) -> Iterator[dict[str, Any]]:
     best = cell.best(ALL)
     for policy, values in cell.by_seed.items():
-        row: dict[str, Any] = {"scenario": cell.scenario, "cell": cell.label, "seeds": len(cell.seeds), "policy": policy}
+        row: dict[str, Any] = {
+            "scenario": cell.scenario,
+            "cell": cell.label,
+            "seeds": len(cell.seeds),
+            "policy": policy,
+        }
         for name in FIGURES:
             figure = estimate(values[name])
             row |= {name: figure.mean, f"{name}_ci95": figure.ci95}
@@ -95,6 +102,22 @@ def against(cells: list[Cell]) -> str:
         entries += [f"{best} {100 * cell.mean(best):.1f}"]
         entries += [bold(cell.gain(name_in(cell, agent), best)) for agent in AGENTS]
         lines.append(f"| {' | '.join(entries)} |")
+    return "\n".join(lines)
+
+
+def where_devices_are_shared(cells: list[Cell]) -> str:
+    """The same for the dispatcher; a place is a rate at the scenario's rho, or a rho for all boards."""
+    lines = [
+        "| place | bound | best of the older rules | `least-taken` | best of all | `ecsrl` | mJ a success, both |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for cell in cells:
+        older, best = cell.best(OLDER), cell.best(ALL)
+        entries = [cell.label.removeprefix("devices.*.degradation."), f"{100 * cell.bound_mean:.2f}"]
+        entries += [f"{older} {100 * cell.mean(older):.2f}", bold(cell.gain("least-taken", older))]
+        entries += [f"{best} {100 * cell.mean(best):.2f}", bold(cell.gain("ecsrl", best))]
+        energy = (estimate(cell.by_seed[name]["energy_per_success_mj"]).mean for name in (best, "ecsrl"))
+        lines.append(f"| {' | '.join([*entries, ', '.join(f'{mj:.0f}' for mj in energy)])} |")
     return "\n".join(lines)
 
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.interface import policy
-from fairlead.policies.nominal import completion_ms
 
 SPREAD: Final = 2.8  # standard deviations of one leg
 

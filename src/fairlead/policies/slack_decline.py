@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from fairlead.policies.chance_in_time import slowest_in_time
 from fairlead.policies.interface import policy
-from fairlead.policies.on_time import slowest_in_time
 
 WORTH_IT: Final = 0.3
 

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairlead.policies.expected_times import completion_ms, end_to_end_ms
 from fairlead.policies.jit import kernel
-from fairlead.policies.nominal import completion_ms, end_to_end_ms
 
 # Tuned on the ASET topologies, seeds 500000 to 500035; validated on 600000 to 600005. Neighbours (margins of 0 or twice
 # as much, REGULAR 2.5 to 6, LIKELY 0.8 to 0.95, CROWD_MS 0 to 80) are within half a point of success, in the mean.
