@@ -31,6 +31,7 @@ from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.reference.tasks import ReferenceTasks
 from fairlead.sim.tasks.engine import advance, begin, over
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
@@ -97,7 +98,7 @@ def _reference_steps_per_s(scenario: TaskScenario) -> float:
 
 def _episode_s(scenario: TaskScenario, name: str) -> float:
     plan, policy = build_task_plan(scenario), task_policies()[name]
-    given = policy.parameters(scenario, plan.steps)
+    given = policy.parameters(facts_of(scenario, plan))
     episodes = EPISODES.get(name, 50)
     run_tasks(plan, new_worlds(plan, [0]), policy, given)
     worlds = new_worlds(plan, np.arange(episodes))

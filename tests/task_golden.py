@@ -15,6 +15,7 @@ import numpy as np
 from fairlead.policies.tasks.learned import OUTPUTS, LearnedTaskPolicy, learned_task_policies
 from fairlead.policies.tasks.observe import Observations
 from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.worlds import new_worlds
@@ -38,7 +39,7 @@ def arrays(policy: LearnedTaskPolicy) -> dict[str, Any]:
             return answer
 
     policy.placer.session = Asked()
-    run_tasks(plan, new_worlds(plan, [SEED]), policy, policy.parameters(scenario, plan.steps))
+    run_tasks(plan, new_worlds(plan, [SEED]), policy, policy.parameters(facts_of(scenario, plan)))
     policy.placer.session = session
     some = np.unique(np.linspace(0, len(met) - 1, KEPT).astype(int))
     kept = {f"{n}.{name}": array for n, i in enumerate(some) for name, array in met[i].items()}

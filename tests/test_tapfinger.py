@@ -26,10 +26,12 @@ from fairlead.learn.tapfinger.network import ABLATIONS, Inputs, TapFinger
 from fairlead.learn.tapfinger.play import as_inputs, play, shape_of
 from fairlead.learn.tapfinger.ppo import Point, TapFingerSettings, Training
 from fairlead.learn.tapfinger.training import TapFingerQuestion, train_tapfinger
+from fairlead.policies.tasks.allocations import number_of
 from fairlead.policies.tasks.learned import SHIPPED, LearnedTaskPolicy, _with_started
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.layout import RUNS
@@ -224,10 +226,15 @@ def test_a_rule_saves_nothing_against_itself_however_far_one_looks() -> None:
             batch.step(*wanted)
 
 
+def least_allocation(plan: Any) -> int:
+    """The number of the amounts that are the minimum of every type."""
+    return max(number_of(minimum, plan.most, plan.elastic) for minimum in plan.minimum)
+
+
 def test_who_loses_a_task_to_another_loses_nothing_by_it() -> None:
     """In single-task mode the rule then decides for it, beside what the others have started, and for nobody else."""
     batch, rule = judged("single", 64)
-    lost, least = 0, int((batch.plan.minimum * batch.plan.stride).sum(1).max())
+    lost, least = 0, least_allocation(batch.plan)
     for _ in range(40):
         slots, allocations = batch.by_rule(*rule)
         scores = np.ones(slots.shape)
@@ -262,7 +269,7 @@ def test_waiting_where_the_rule_would_start_something_costs_everyone(mode: str) 
 
 def test_who_has_had_its_go_starts_nothing_more_in_that_step() -> None:
     batch, _ = judged("single", 32)
-    least = int((batch.plan.minimum * batch.plan.stride).sum(1).max())
+    least = least_allocation(batch.plan)
     everyone = np.zeros(batch.won.shape, np.int64), np.full(batch.won.shape, least), np.ones(batch.won.shape)
     started = np.zeros(batch.won.shape, np.int64)
     for _ in range(60):
@@ -299,7 +306,7 @@ def test_what_an_agent_saves_is_its_own_doing() -> None:
     """Who acts alone saves all, who waits while others act nothing."""
     batch, rule = judged("multi", 64)
     alone = together = 0
-    least = int((batch.plan.minimum * batch.plan.stride).sum(1).max())
+    least = least_allocation(batch.plan)
     for _ in range(40):
         slots, allocations = batch.by_rule(*rule)
         acts = slots < batch.slots
@@ -543,7 +550,7 @@ def test_whoever_would_never_start_anything_is_helped(trained: Path) -> None:
 
     policy.placer.session = Nothing()
     worlds = new_worlds(world.plan, [70_000])
-    run_tasks(world.plan, worlds, policy, policy.parameters(scenario, world.plan.steps))
+    run_tasks(world.plan, worlds, policy, policy.parameters(facts_of(scenario, world.plan)))
     assert worlds.world["done"][0] == 40
     assert policy.placer.fallbacks[Fallback.IDLE] > 2
 
@@ -565,7 +572,7 @@ def test_an_answer_that_makes_no_sense_is_the_rules_to_give(trained: Path, answe
     policy.placer.session = Wrong()
     by_rule, by_policy = (new_worlds(world.plan, [70_000]) for _ in range(2))
     run_tasks(world.plan, by_rule, tuned_rule, world.rule)
-    run_tasks(world.plan, by_policy, policy, policy.parameters(scenario, world.plan.steps))
+    run_tasks(world.plan, by_policy, policy, policy.parameters(facts_of(scenario, world.plan)))
     if answer == "too much":  # but not for a cluster that is empty
         assert policy.placer.fallbacks[Fallback.OUTPUT] > 5
         return
@@ -614,7 +621,7 @@ def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
         UserError,
         match=r"trained for other resources: gpu \(most 16, elastic\); tapfinger-testbed-3 has gpu \(most 8, elastic\)",
     ):
-        policy.parameters(testbed, task_world(testbed).plan.steps)
+        policy.parameters(facts_of(testbed, task_world(testbed).plan))
 
 
 def test_the_command_trains_a_bundle_that_compare_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -703,7 +710,7 @@ def test_a_short_training_improves_on_its_start(tmp_path: Path) -> None:
     asked, told = replace(question(tmp_path / "run", settings, 14 * 64 * 32), world=world), Quiet()
     train_tapfinger(asked, told, resume=False)
     policy, worlds = find_task_policy(str(tmp_path / "run")), new_worlds(world.plan, np.array(seeds))
-    run_tasks(world.plan, worlds, policy, policy.parameters(scenario, world.plan.steps))
+    run_tasks(world.plan, worlds, policy, policy.parameters(facts_of(scenario, world.plan)))
     assert isinstance(policy, LearnedTaskPolicy)
     assert policy.placer.fallbacks.total() < policy.placer.decisions / 20
     assert worlds.world["alive_steps"].mean() / 40 < 0.4 * told.points[0].completion_steps

@@ -15,8 +15,8 @@ from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements
 from fairlead.domain.tasks import TaskLinkChange, TaskScenario, TunedRule
 from fairlead.experiments.bounds.tasks import completion_bound, has_bound
-from fairlead.experiments.task_trial import run_task_piece
-from fairlead.experiments.trial import Piece
+from fairlead.experiments.task_trial import run_task_trial
+from fairlead.experiments.trial import Trial
 from fairlead.experiments.tune import tune
 from fairlead.policies.conflicts import COPIES, SOFTMAX, prior_of, resolve
 from fairlead.policies.jit import jit
@@ -25,6 +25,7 @@ from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.replan import fitted_steps
 from fairlead.policies.tasks.sia import restart_factor
 from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
@@ -42,7 +43,7 @@ def answer_of(scenario: TaskScenario, name: str, world: Handle) -> list[tuple[in
     policy = find_task_policy(name)
     world.knows = policy.known
     world.room = Handle(world.plan, world.worlds, world.b, policy.known).room
-    given, out = policy.parameters(scenario, world.plan.steps), new_placements(world.plan, world.room)
+    given, out = policy.parameters(facts_of(scenario, world.plan)), new_placements(world.plan, world.room)
     shown: Any = world if policy.kind == "planner" else world.snapshot()
     function = policy.compiled if policy.kind == "compiled" else policy.function
     count = function(shown, given, 0.5, out)
@@ -83,7 +84,7 @@ def do(world: Handle, what: int, task: int, amounts: tuple[int, int, int] = (0, 
 def run_all(scenario: TaskScenario, name: str, seeds: Any) -> Any:
     plan = build_task_plan(scenario)
     worlds, policy = new_worlds(plan, seeds, history=scenario.rules.most_steps), find_task_policy(name)
-    run_tasks(plan, worlds, policy, policy.parameters(scenario, plan.steps))
+    run_tasks(plan, worlds, policy, policy.parameters(facts_of(scenario, plan)))
     return plan, worlds
 
 
@@ -119,7 +120,7 @@ def test_a_policy_does_only_what_it_declares(name: str) -> None:
     plan = build_task_plan(scenario)
     world = Handle(plan, new_worlds(plan, [5]), 0, policy.known)
     function = policy.compiled if policy.kind == "compiled" else policy.function
-    given, out, seen = policy.parameters(scenario, plan.steps), new_placements(plan, world.room), set()
+    given, out, seen = policy.parameters(facts_of(scenario, plan)), new_placements(plan, world.room), set()
     while not world.over:
         shown: Any = world if policy.kind == "planner" else world.snapshot()
         count = function(shown, given, 0.5, out)
@@ -193,8 +194,10 @@ def test_the_thrifty_rule_gives_no_more_than_makes_a_task_faster(tmp_path: Path)
 
 
 def test_without_a_rule_the_tuned_rule_says_how_to_get_one() -> None:
+    scenario = tasks_scenario()
+    facts = facts_of(scenario, build_task_plan(scenario))
     with pytest.raises(UserError, match="fairlead tune"):
-        find_task_policy("tuned-rule").parameters(tasks_scenario(), None)
+        find_task_policy("tuned-rule").parameters(facts)
 
 
 # ---- the others
@@ -223,7 +226,7 @@ def test_optimus_gives_units_where_they_help() -> None:
 def test_optimus_curve_has_cpus_and_gpus_in_their_places() -> None:
     scenario = load_tasks("tapfinger-3")
     plan = build_task_plan(scenario)
-    fitted = fitted_steps(scenario, plan.steps).reshape(2, 17, 17)
+    fitted = fitted_steps(facts_of(scenario, plan)).reshape(2, 17, 17)
     assert np.ptp(fitted[0, 2:, 1:]) == pytest.approx(0.0, abs=1e-6)
     sensitive = fitted[1, 2:, 1:]
     assert np.ptp(sensitive, axis=0).max() < 0.2, "CPUs do nothing"
@@ -235,7 +238,7 @@ def test_tiresias_preempts_who_has_had_most() -> None:
     scenario, world = all_at_once(kind("a", constant(2)), kind("b", constant(20)), tasks=12, clusters=one)
     kinds = world.worlds.task[0]["type"]
     first_long = int(np.flatnonzero(kinds == 1)[0])
-    threshold = find_task_policy("tiresias").parameters(scenario, world.plan.steps)[0]
+    threshold = find_task_policy("tiresias").parameters(facts_of(scenario, world.plan))[0]
     assert threshold == 11.0
     do(world, START, first_long, (2, 1, 0))
     for _ in range(10):
@@ -459,13 +462,13 @@ def test_there_is_no_bound_where_it_would_not_be_one() -> None:
 
 def test_there_is_no_bound_where_a_run_is_cut() -> None:
     cut = load_tasks("tapfinger-3", ["rate=30", "most_steps=6"])
-    found = run_task_piece(Piece("cut", cut, 0, ("tuned-rule",)))
+    found = run_task_trial(Trial("cut", cut, 0, ("tuned-rule",)))
     assert found.figures["tuned-rule"]["unfinished"] > 0
     assert found.bound is None
 
 
 def test_a_policy_that_lacks_its_rule_does_not_stop_the_others() -> None:
-    found = run_task_piece(Piece("built", tasks_scenario(tasks=10), 0, ("min", "tuned-rule"), bounded=False))
+    found = run_task_trial(Trial("built", tasks_scenario(tasks=10), 0, ("min", "tuned-rule"), bounded=False))
     assert set(found.figures) == {"min"}
     assert "fairlead tune" in found.failures["tuned-rule"]
 

@@ -12,6 +12,7 @@ from fairlead.experiments.bounds.tasks import completion_bound, has_bound
 from fairlead.experiments.task_detail import task_detail
 from fairlead.experiments.trial import Figures, Trial, TrialResult
 from fairlead.policies.tasks.learned import LearnedTaskPolicy
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import find_task_policy
@@ -24,6 +25,7 @@ def run_task_trial(trial: Trial) -> TrialResult:
     scenario = trial.scenario
     assert isinstance(scenario, TaskScenario)
     plan = build_task_plan(scenario)
+    facts = facts_of(scenario, plan)
     worlds = new_worlds(plan, [trial.seed], history=scenario.rules.most_steps)
     figures: dict[str, Figures] = {}
     failures: dict[str, str] = {}
@@ -33,7 +35,7 @@ def run_task_trial(trial: Trial) -> TrialResult:
         worlds.history[...] = 0
         begin_all(plan, worlds, np.array([trial.seed]), scenario.workload.rate_per_step)
         try:
-            run_tasks(plan, worlds, policy, policy.parameters(scenario, plan.steps))
+            run_tasks(plan, worlds, policy, policy.parameters(facts))
         except (PolicyError, UserError) as error:  # it went wrong, or lacks what it needs of the scenario
             at = "" if trial.label == scenario.name else f" at {trial.label}"
             failures[name] = f"{error} (scenario {scenario.name}{at}, seed {trial.seed})"

@@ -22,14 +22,17 @@ from numba import types
 
 from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.outcomes import Fallback, Reason
+from fairlead.domain.task_facts import TaskFacts, needed
 from fairlead.domain.task_records import RUNNING, START, UNSEEN, Placements, Snapshot
-from fairlead.domain.tasks import TaskScenario
-from fairlead.policies.bundle import FORMAT, PLACER, Fault, folder_hash, open_session, read_manifest
+from fairlead.domain.tasks import ROLES, role_by_name
+from fairlead.policies.bundle import FORMAT, PLACER, Fault, folder_hash, read_manifest
 from fairlead.policies.conflicts import PRIORS, prior_of, resolve
 from fairlead.policies.jit import typed_kernel
+from fairlead.policies.model_file import open_session
+from fairlead.policies.tasks.allocations import amounts_of
 from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.numba_signature import observations_type, placements_type, snapshot_type
-from fairlead.policies.tasks.observe import VERSION, Observations, amounts_of, new_observations, observe
+from fairlead.policies.tasks.observe import VERSION, Observations, new_observations, observe
 from fairlead.policies.tasks.tuned_rule import parameters as rule_parameters
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 
@@ -37,15 +40,32 @@ SHIPPED: Final = Path(__file__).parent / "bundles"  #: Every folder in here is a
 OUTPUTS: Final = ["slot", "allocation", "score"]  #: Of a model, each (1, N).
 
 
-def signature_of(scenario: TaskScenario) -> dict[str, Any]:
-    """What a model is made for, as manifests have it: resources and types, by name and in order."""
-    most = scenario.most_per_task()
+def signature_of(facts: TaskFacts) -> dict[str, Any]:
+    """What a model is made for, as manifests have it: types, and the resources that they need, in order."""
+    resources = range(needed(facts.role))
     return {
         "resources": [
-            {"name": r.name, "most": most[r.name], "elastic": r.elastic} for r in scenario.resources.values()
+            {
+                "name": facts.resources[k],
+                "role": ROLES[facts.role[k]],
+                "most": int(facts.most[k]),
+                "elastic": bool(facts.elastic[k]),
+            }
+            for k in resources
         ],
-        "types": [{"name": t.name, "minimum": dict(t.minimum)} for t in scenario.types.values()],
+        "types": [
+            {"name": name, "minimum": {facts.resources[k]: int(facts.minimum[j, k]) for k in resources}}
+            for j, name in enumerate(facts.types)
+        ],
     }
+
+
+def _without_names(tasks: dict[str, Any], part: str) -> list[Any]:
+    """Resources or types of a signature, without the names of resources: those of another name do as well."""
+    resources = tasks["resources"]
+    if part == "resources":  # a manifest from before resources had roles names them by what they are
+        return [(r.get("role", role_by_name(r["name"])), r["most"], r["elastic"]) for r in resources]
+    return [(t["name"], [t["minimum"].get(r["name"], 0) for r in resources]) for t in tasks["types"]]
 
 
 @dataclass(frozen=True)
@@ -67,22 +87,21 @@ class LearnedTaskPolicy(TaskPolicy):
             raise UserError(f"policy {self.name!r}: {error}") from None
         return self
 
-    def parameters(self, scenario: TaskScenario, steps: Any) -> Any:
+    def parameters(self, facts: TaskFacts) -> Any:
         """Those of the tuned rule, which decides where the model can't."""
-        here = signature_of(scenario)
-        for part, wanted in self.placer.document["tasks"].items():
-            if here[part] != wanted:
-                other = (
-                    f"{part}: {_differing(wanted, here[part])}; {scenario.name} has {_differing(here[part], wanted)}"
-                )
+        here, wanted = signature_of(facts), self.placer.document["tasks"]
+        for part in ("resources", "types"):
+            if _without_names(here, part) != _without_names(wanted, part):
+                other = f"{part}: {_differing(wanted, here, part)}; {facts.name} has {_differing(here, wanted, part)}"
                 raise UserError(f"policy {self.name!r} was trained for other {other}")
-        return rule_parameters(scenario, steps)
+        return rule_parameters(facts)
 
 
-def _differing(items: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
-    """Those that are not among the others, in words; if there are none, the names of all."""
-    some = [item for item in items if item not in others]
-    return "; ".join(map(_words, some)) or ", ".join(str(item["name"]) for item in items)
+def _differing(one: dict[str, Any], other: dict[str, Any], part: str) -> str:
+    """What of a part is not in the other signature, in words; if there is nothing, the names of all."""
+    known = _without_names(other, part)
+    some = [item for item, bare in zip(one[part], _without_names(one, part), strict=True) if bare not in known]
+    return "; ".join(map(_words, some)) or ", ".join(str(item["name"]) for item in one[part])
 
 
 def _words(item: dict[str, Any]) -> str:
@@ -200,12 +219,13 @@ def _manifest(folder: Path) -> dict[str, Any]:
             raise UserError(f"it is a {document['kind']}, which places no tasks: another world's")
         if document["features"] != VERSION:
             raise UserError(f"trained on {document['features']!r}, this version shows {VERSION!r}")
-        _ = document["sha256"], document["summary"], document["tasks"]["resources"], document["tasks"]["types"]
+        _ = document["sha256"], document["summary"]
+        _ = [_without_names(document["tasks"], part) for part in ("resources", "types")]
         if document["prior"] not in PRIORS:
             raise UserError(f"its prior is {document['prior']!r}, expected {' or '.join(PRIORS)}")
     except KeyError as error:
         raise UserError(f"manifest.json: lacks {error}") from None
-    except TypeError as error:
+    except (AttributeError, TypeError) as error:
         raise UserError(f"manifest.json: {one_line(error)}") from None
     return document
 
@@ -226,7 +246,8 @@ def _session(folder: Path, sha256: str) -> Any:
 
 def _room(snapshot: Snapshot) -> Observations:
     """Room for what is there, and no more: the model takes any number of tasks."""
-    (clusters, resources), rows = snapshot.free.shape, len(snapshot.pending)
+    clusters, rows = len(snapshot.free), len(snapshot.pending)
+    resources = needed(snapshot.role)
     slots = int(((snapshot.excluded & UNSEEN) == 0).sum(axis=0).max())
     runs, width = max(1, len(snapshot.running)), resources + len(snapshot.minimum) + 2
     single = np.float32

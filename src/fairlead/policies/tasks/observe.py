@@ -25,7 +25,10 @@ _FOUR: Final = np.float32(1 / FOUR)
 
 
 class Observations(NamedTuple):
-    """Of B worlds with N clusters, U pending and R running tasks at most, P slots a cluster, K resources, J types."""
+    """Of B worlds with N clusters, U pending and R running tasks at most, P slots a cluster, K resources, J types.
+
+    Resources are those that tasks need.
+    """
 
     cluster: Any  # float32 (B, N, 2 K + 2)
     free: Any  # float32 (B, N, K): in units, for masks
@@ -56,7 +59,7 @@ def new_observations(worlds: int, clusters: int, slots: int, runs: int, resource
 @inlined
 def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
     """Fill the observations of world `b`."""
-    clusters, resources = snapshot.free.shape
+    clusters, resources = out.free.shape[1:]
     types, slots = len(snapshot.minimum), out.slots.shape[2]
     for n in range(clusters):
         used = 0
@@ -98,14 +101,3 @@ def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
         out.running[b, r, resources + types] = min(runs.executed * _FOUR, np.float32(10.0))
         out.running[b, r, resources + types + 1] = min(runs.alive * _FOUR, np.float32(10.0))
         out.runs_on[b, r, runs.cluster] = 1.0
-
-
-@inlined
-def amounts_of(number: int, minimum: Any, most: Any, elastic: Any, kind: int, out: Any) -> None:
-    """The amounts (K,) of an allocation's number, for a task of a type: elastic resources; of others the minimum."""
-    rest = number
-    for k in range(minimum.shape[1] - 1, -1, -1):
-        if elastic[k]:
-            out[k], rest = rest % (most[k] + 1), rest // (most[k] + 1)
-        else:
-            out[k] = minimum[kind, k]

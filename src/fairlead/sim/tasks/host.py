@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 
 from fairlead.domain.errors import PolicyError, one_line
-from fairlead.domain.task_records import PLACEMENT, PREEMPT, RESIZE, START, Placements
+from fairlead.domain.task_records import PLACEMENT, PREEMPT, RESIZE, START, Placements, Snapshot
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.tasks.interface import TaskPolicy
@@ -26,7 +26,7 @@ _WORDS = {
     RESIZE: "resize task {task}",
     PREEMPT: "pre-empt task {task}",
 }
-_RESTLESS = -2
+_RESTLESS, _MISCOUNTED = -2, -3
 
 
 def run_tasks(plan: TaskPlan, worlds: TaskWorlds, policy: TaskPolicy, parameters: Any) -> None:
@@ -42,6 +42,8 @@ def run_tasks(plan: TaskPlan, worlds: TaskWorlds, policy: TaskPolicy, parameters
                 break
     if fault == _RESTLESS:
         raise PolicyError(f"policy {policy.name!r} has placed {_MOST_ANSWERS} times without letting time pass")
+    if fault == _MISCOUNTED:
+        raise PolicyError(f"policy {policy.name!r} returned no number of placements from 0 to {len(answer.rows)}")
     if fault != FINE:
         row = answer.rows[fault]
         amounts = f"with {answer.amounts[fault].tolist()}" if row["what"] != PREEMPT else ""
@@ -59,8 +61,12 @@ def _run_compiled(
     plan: TaskPlan, worlds: TaskWorlds, room: Room, policy: TaskPolicy, parameters: Any, answer: Placements
 ) -> int:
     try:
-        return int(_compiled_run()(plan, worlds, room, policy.known, policy.compiled, parameters, answer))
-    except Exception as error:  # compiled code raises as Python does
+        decide = policy.compiled
+    except Exception as error:  # Numba has many ways to say no
+        raise PolicyError(f"policy {policy.name!r} does not compile: {one_line(error)}") from error
+    try:
+        return int(_compiled_run()(plan, worlds, room, policy.known, decide, parameters, answer))
+    except (Exception, SystemExit) as error:  # compiled code raises as Python does
         raise PolicyError(f"policy {policy.name!r} raised {one_line(error)}") from error
 
 
@@ -69,10 +75,12 @@ def _run_python(handle: Handle, policy: TaskPolicy, parameters: Any, answer: Pla
     seed, single = int(handle.worlds.world[handle.b]["seed"]), bool(handle.plan.rules["single"][0])
     while not handle.over:
         try:
-            shown = handle if policy.kind == "planner" else handle.snapshot()
+            shown: Any = handle if policy.kind == "planner" else handle.snapshot()
+            if policy.kind == "python" and policy.package != "fairlead":  # it gets copies: it can't change the world
+                shown = Snapshot(*(part.copy() for part in shown))
             count = int(policy.function(shown, parameters, uniform(seed, POLICY, decisions, 0), answer))
             fault = handle.place(answer, count)
-        except Exception as error:  # a third party's: whatever it raises fails its run alone
+        except (Exception, SystemExit) as error:  # a third party's: whatever it raises fails its run alone
             raise PolicyError(f"policy {policy.name!r} raised {one_line(error)}") from error
         decisions, asked = decisions + 1, asked + 1
         if fault != FINE:
@@ -96,6 +104,8 @@ def _run(
             count = decide(view_inside(plan, worlds, b, room), parameters, u, answer)
             decisions += 1
             asked += 1
+            if count < 0 or count > len(answer.rows):
+                return _MISCOUNTED
             fault = carry_out(plan, worlds, b, answer, count)
             if fault != FINE:
                 return fault
