@@ -14,19 +14,23 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks import figures
+from fairlead.domain.decision import Decision, RequestSnapshot, WindowSnapshot
 from fairlead.domain.errors import UserError
 from fairlead.domain.records import TRAFFIC
 from fairlead.policies.bundle import Fault, Manifest
 from fairlead.policies.bundle_registry import LearnedPolicy
+from fairlead.policies.decider import Setting
 from fairlead.policies.interface import find
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving import host
+from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.workload import make_workload
+from fairlead.sim.serving.world import new_world
 
 SEED = 1
 DECISIONS = 2_000
@@ -68,29 +72,32 @@ def _snapshots(policy: LearnedPolicy, manifest: Manifest) -> list[tuple[Any, ...
     seen: list[tuple[Any, ...]] = []
 
     class Asked(Dispatcher):
-        def decide(self, request: Any, candidates: Any, excluded: Any, u: float) -> int:
+        def decide(self, snapshot: Any, u: float = 0.0) -> Decision:
             if len(seen) < DECISIONS:
-                seen.append((request.copy(), candidates.copy(), excluded.copy(), u))
-            return super().decide(request, candidates, excluded, u)
+                seen.append((RequestSnapshot(*(array.copy() for array in snapshot[:3])), u))
+            return super().decide(snapshot, u)
 
-    with patch.object(host, "Dispatcher", Asked):
-        host.simulate(_scenario(manifest), policy, SEED)
+    scenario = _scenario(manifest)
+    plan = build_plan(scenario)
+    host.run_decider(plan, new_world(plan, make_workload(scenario, SEED)), Asked(policy.name, policy.bundle))
     return seen
 
 
 def _dispatch(name: str) -> dict[str, float]:
     policy, manifest = _learned(name, "dispatcher")
     snapshots = _snapshots(policy, manifest)
-    live = Dispatcher(policy.bundle, clock=time.perf_counter_ns)
+    live = Dispatcher(policy.name, policy.bundle, clock=time.perf_counter_ns)
     decision_us = _median_us(live.decide, snapshots)
-    rule = next(iter(live.fallback.compiled.overloads.values())).entry_point
-    rule_us = _median_us(rule, [(request[0], *rest) for request, *rest in snapshots])
+    shown = [(asked.request[0], asked.candidates, asked.excluded, u) for asked, u in snapshots]
+    rule_us = _median_us(live.fallback.entry_point, shown)
+    rule_decider = live.fallback.decider(Setting(len(snapshots[0][0].candidates), 1000.0))
     fell_back = live.fallbacks.total() / live.decisions
     return {
         "ecsrl_decision_us": decision_us,
         "ecsrl_ort_call_us": _model_us(policy, manifest),
         "ecsrl_fallback_share": fell_back,
         "rule_decision_us": rule_us,
+        "rule_decider_us": _median_us(rule_decider.decide, snapshots),
     }
 
 
@@ -98,7 +105,7 @@ def _select(name: str) -> dict[str, float]:
     policy, manifest = _learned(name, "selector")
     scenario = _scenario(manifest)
     run, n = host.simulate(scenario, "load-balancing", SEED), len(scenario.nodes)
-    live = Selector(policy.bundle, n, scenario.rules.window_ms, clock=time.perf_counter_ns)
+    live = Selector(policy.name, policy.bundle, Setting(n, scenario.rules.window_ms), clock=time.perf_counter_ns)
     traffic = np.zeros(len(run.windows) - 1, TRAFFIC)
     for field in ("arrived", "delivered", "clients"):
         traffic[field] = run.windows[field][:-1]
@@ -107,15 +114,13 @@ def _select(name: str) -> dict[str, float]:
     windows = [(traffic[w : w + 1], run.dispatched[w]) for _ in range(rounds) for w in range(len(traffic))]
 
     def decide(counts: Any, sent: Any) -> Any:
-        return live.select(live.stats(counts, sent, delays_ms, capacity_qps, scenario.rules.window_ms))
+        return live.decide(WindowSnapshot(live.stats(counts, sent, delays_ms, capacity_qps, scenario.rules.window_ms)))
 
     return {"aset_decision_us": _median_us(decide, windows), "aset_ort_call_us": _model_us(policy, manifest)}
 
 
 def _model_us(policy: LearnedPolicy, manifest: Manifest) -> float:
-    model = policy.bundle.model
-    assert not isinstance(model, Fault)
-    return _median_us(model, [(np.ones((1, manifest.features), np.float32),)] * DECISIONS)
+    return _median_us(policy.bundle.values, [(np.ones((1, manifest.features), np.float32),)] * DECISIONS)
 
 
 def measure(aset: str, ecsrl: str) -> dict[str, float]:

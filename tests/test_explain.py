@@ -13,11 +13,13 @@ import pytest
 
 import bundles
 from builders import link, link_change, rich_scenario, scenario
+from bundles import ask
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.explain import Explanation, explain
+from fairlead.policies.decider import Setting
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.scenarios.loader import load
@@ -120,7 +122,7 @@ def test_a_replayed_window_is_as_when_it_is_forced_by_hand(tmp_path: Path, rich:
     before = simulate(rich, policy, SEED).rows["outcome"] == Outcome.SUCCESS
     assert before.sum() > 0
     for i, name in enumerate(names):
-        live = Selector(policy.bundle, 3, 250.0)
+        live = Selector(policy.name, policy.bundle, Setting(3, 250.0))
         env = WindowEnv(rich, settings=WindowSettings(names, nodes=4))
         observation, _ = env.reset(options={"workload_seed": SEED})
         window, terminated = 0, False
@@ -198,12 +200,12 @@ def test_a_replayed_request_is_as_when_it_is_forced_by_hand(
     before = simulate(rich, policy, SEED)
     tried = 0
     for answer, name in [*enumerate(PLACES), (-1, "reject")]:
-        replayed, live = by_name(found)[name].replayed, Dispatcher(policy.bundle)
+        replayed, live = by_name(found)[name].replayed, Dispatcher(policy.name, policy.bundle)
         if replayed is None:
             continue
 
         def forced(request: Any, *rest: Any, answer: int = answer, live: Any = live) -> int:
-            own = live.decide(request, *rest)
+            own = ask(live, request, *rest)
             return answer if request.id == 5 else own
 
         after = simulate(rich, Policy("forced", forced, "python"), SEED)

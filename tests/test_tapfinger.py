@@ -26,10 +26,14 @@ from fairlead.learn.tapfinger.network import ABLATIONS, Inputs, TapFinger
 from fairlead.learn.tapfinger.play import as_inputs, play, shape_of
 from fairlead.learn.tapfinger.ppo import Point, TapFingerSettings, Training
 from fairlead.learn.tapfinger.training import TapFingerQuestion, train_tapfinger
-from fairlead.policies.tasks.learned import SHIPPED, LearnedTaskPolicy, _with_started
+from fairlead.policies.bundle import Model
+from fairlead.policies.tasks.allocations import number_of
+from fairlead.policies.tasks.bundle import OUTPUTS, SHIPPED
+from fairlead.policies.tasks.learned import LearnedTaskPolicy, _with_started
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.layout import RUNS
@@ -224,10 +228,15 @@ def test_a_rule_saves_nothing_against_itself_however_far_one_looks() -> None:
             batch.step(*wanted)
 
 
+def least_allocation(plan: Any) -> int:
+    """The number of the amounts that are the minimum of every type."""
+    return max(number_of(minimum, plan.most, plan.elastic) for minimum in plan.minimum)
+
+
 def test_who_loses_a_task_to_another_loses_nothing_by_it() -> None:
     """In single-task mode the rule then decides for it, beside what the others have started, and for nobody else."""
     batch, rule = judged("single", 64)
-    lost, least = 0, int((batch.plan.minimum * batch.plan.stride).sum(1).max())
+    lost, least = 0, least_allocation(batch.plan)
     for _ in range(40):
         slots, allocations = batch.by_rule(*rule)
         scores = np.ones(slots.shape)
@@ -262,7 +271,7 @@ def test_waiting_where_the_rule_would_start_something_costs_everyone(mode: str) 
 
 def test_who_has_had_its_go_starts_nothing_more_in_that_step() -> None:
     batch, _ = judged("single", 32)
-    least = int((batch.plan.minimum * batch.plan.stride).sum(1).max())
+    least = least_allocation(batch.plan)
     everyone = np.zeros(batch.won.shape, np.int64), np.full(batch.won.shape, least), np.ones(batch.won.shape)
     started = np.zeros(batch.won.shape, np.int64)
     for _ in range(60):
@@ -299,7 +308,7 @@ def test_what_an_agent_saves_is_its_own_doing() -> None:
     """Who acts alone saves all, who waits while others act nothing."""
     batch, rule = judged("multi", 64)
     alone = together = 0
-    least = int((batch.plan.minimum * batch.plan.stride).sum(1).max())
+    least = least_allocation(batch.plan)
     for _ in range(40):
         slots, allocations = batch.by_rule(*rule)
         acts = slots < batch.slots
@@ -441,16 +450,16 @@ def test_a_bundle_decides_as_the_network_does(network: TapFinger, tmp_path: Path
         batch.step(slots.numpy(), allocations.numpy(), score.detach().double().numpy())
         goes, again = goes + len(seeds), again + int((batch.worlds.world["now"] == now).sum())
     assert again > goes / 4  # in multi-task mode until nobody wants more, in single-task mode who has lost a task
-    worlds = new_worlds(world.plan, seeds)
+    worlds, placer = new_worlds(world.plan, seeds), policy.decider(world.rule)
     for b in range(len(seeds)):
         handle = Handle(world.plan, worlds, b)
         out = new_placements(world.plan, handle.room)
         while worlds.world[b]["now"] < until:
-            count = policy.placer.decide(handle.snapshot(), world.rule, 0.5, out)
+            count = placer.decide(handle.snapshot(), 0.5, out).choice
             assert handle.place(out, count) == FINE
             if count == 0 or mode == "single":
                 handle.advance()
-    assert not policy.placer.fallbacks
+    assert not placer.fallbacks
     began = [(w.task["started"] >= 0) & (w.task["started"] < until) for w in (batch.worlds, worlds)]
     assert (began[0] == began[1]).all()
     assert began[0].sum() > 200
@@ -498,18 +507,19 @@ def test_a_failure_after_some_have_agreed_is_counted_and_what_they_agreed_on_sta
             slot = inputs["fits"].argmax(-1)
             return [slot, np.full(slot.shape, 2 * 17 + 1), np.ones(slot.shape, np.float32)]
 
-    policy.placer.session = WorksOnce()
+    policy.bundle.model = Model(fake := WorksOnce(), OUTPUTS)
+    placer = policy.decider(world.rule)
     handle = Handle(world.plan, new_worlds(world.plan, [70_002]), 0)
     out = new_placements(world.plan, handle.room)
     while True:
-        count, asked = policy.placer.decide(handle.snapshot(), world.rule, 0.5, out), policy.placer.session.asked
-        if asked == 2:
+        count = placer.decide(handle.snapshot(), 0.5, out).choice
+        if fake.asked == 2:
             break
         assert handle.place(out, count) == FINE
-        policy.placer.session.asked = 0
+        fake.asked = 0
         handle.advance()
     assert count > 0
-    assert policy.placer.fallbacks == {Fallback.OUTPUT: 1}
+    assert placer.fallbacks == {Fallback.OUTPUT: 1}
 
 
 def test_the_best_network_is_kept_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -541,11 +551,11 @@ def test_whoever_would_never_start_anything_is_helped(trained: Path) -> None:
                 np.ones((1, clusters), np.float32),
             ]
 
-    policy.placer.session = Nothing()
+    policy.bundle.model = Model(Nothing(), OUTPUTS)
     worlds = new_worlds(world.plan, [70_000])
-    run_tasks(world.plan, worlds, policy, policy.parameters(scenario, world.plan.steps))
+    placer = run_tasks(world.plan, worlds, policy, policy.parameters(facts_of(scenario, world.plan)))
     assert worlds.world["done"][0] == 40
-    assert policy.placer.fallbacks[Fallback.IDLE] > 2
+    assert placer.fallbacks[Fallback.IDLE] > 2
 
 
 @pytest.mark.parametrize("answer", ["nan", "too little", "too much", "raises"])
@@ -562,14 +572,14 @@ def test_an_answer_that_makes_no_sense_is_the_rules_to_give(trained: Path, answe
             amounts = np.full(slot.shape, {"too little": 0, "too much": 10 * 17 + 10}.get(answer, 2 * 17 + 1))
             return [slot, amounts, np.full(slot.shape, np.nan if answer == "nan" else 1.0, np.float32)]
 
-    policy.placer.session = Wrong()
+    policy.bundle.model = Model(Wrong(), OUTPUTS)
     by_rule, by_policy = (new_worlds(world.plan, [70_000]) for _ in range(2))
     run_tasks(world.plan, by_rule, tuned_rule, world.rule)
-    run_tasks(world.plan, by_policy, policy, policy.parameters(scenario, world.plan.steps))
+    placer = run_tasks(world.plan, by_policy, policy, policy.parameters(facts_of(scenario, world.plan)))
     if answer == "too much":  # but not for a cluster that is empty
-        assert policy.placer.fallbacks[Fallback.OUTPUT] > 5
+        assert placer.fallbacks[Fallback.OUTPUT] > 5
         return
-    assert policy.placer.fallbacks == {Fallback.OUTPUT: policy.placer.decisions}
+    assert placer.fallbacks == {Fallback.OUTPUT: placer.decisions}
     assert by_policy.world["alive_steps"] == by_rule.world["alive_steps"]
 
 
@@ -584,9 +594,9 @@ def test_a_bundle_of_tasks_is_refused_where_requests_are(capsys: pytest.CaptureF
 def test_a_bundle_keeps_the_speeds_of_its_training(trained: Path) -> None:
     world, policy = small_world(), find_task_policy(str(trained))
     assert isinstance(policy, LearnedTaskPolicy)
-    assert policy.placer.document["tasks"]["speeds"] == world.tasks["speeds"]
+    assert policy.bundle.manifest.document["tasks"]["speeds"] == world.tasks["speeds"]
     assert sorted(world.tasks["speeds"]) == ["insensitive", "sensitive"]
-    assert policy.warning(load_tasks("tapfinger-3"), world.plan.steps) == ""
+    assert policy.bundle.warning("mine", facts_of(load_tasks("tapfinger-3"), world.plan)) == ""
 
 
 def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
@@ -622,7 +632,7 @@ def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
         UserError,
         match=r"trained for other resources: gpu \(most 16, elastic\); tapfinger-testbed-3 has gpu \(most 8, elastic\)",
     ):
-        policy.parameters(testbed, task_world(testbed).plan.steps)
+        policy.parameters(facts_of(testbed, task_world(testbed).plan))
 
 
 def test_the_command_trains_a_bundle_that_compare_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -711,7 +721,7 @@ def test_a_short_training_improves_on_its_start(tmp_path: Path) -> None:
     asked, told = replace(question(tmp_path / "run", settings, 14 * 64 * 32), world=world), Quiet()
     train_tapfinger(asked, told, resume=False)
     policy, worlds = find_task_policy(str(tmp_path / "run")), new_worlds(world.plan, np.array(seeds))
-    run_tasks(world.plan, worlds, policy, policy.parameters(scenario, world.plan.steps))
+    placer = run_tasks(world.plan, worlds, policy, policy.parameters(facts_of(scenario, world.plan)))
     assert isinstance(policy, LearnedTaskPolicy)
-    assert policy.placer.fallbacks.total() < policy.placer.decisions / 20
+    assert placer.fallbacks.total() < placer.decisions / 20
     assert worlds.world["alive_steps"].mean() / 40 < 0.4 * told.points[0].completion_steps

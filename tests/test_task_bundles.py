@@ -14,6 +14,7 @@ from fairlead.cli.main import main
 from fairlead.policies.tasks.learned import LearnedTaskPolicy, from_folder, learned_task_policies
 from fairlead.policies.tasks.observe import Observations
 from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.plan import build_task_plan
 
 CURVES = Path(__file__).parents[1] / "docs/results/curves"
@@ -44,7 +45,7 @@ def test_bundles_that_ship_see_what_they_saw(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(learned_task_policies()))
 def test_bundles_that_ship_say_how_they_were_made(name: str) -> None:
-    about = learned_task_policies()[name].placer.document
+    about = learned_task_policies()[name].bundle.manifest.document
     with (CURVES / f"bundle-{name}.csv").open() as file:
         gap, ci95 = min((float(row["gap"]), float(row["ci95"])) for row in csv.DictReader(file))
     assert about["reproduce"].startswith("fairlead train tapfinger --scenario")
@@ -57,13 +58,13 @@ def test_bundles_that_ship_say_how_they_were_made(name: str) -> None:
 
 def warned(policy: LearnedTaskPolicy, name: str, *changes: str) -> str:
     scenario = load_tasks(name, changes)
-    return policy.warning(scenario, build_task_plan(scenario).steps)
+    return policy.bundle.warning(policy.name, facts_of(scenario, build_task_plan(scenario)))
 
 
 @pytest.mark.parametrize("name", sorted(learned_task_policies()))
 def test_bundles_that_ship_know_the_speeds_that_they_were_trained_with(name: str) -> None:
     policy = learned_task_policies()[name]
-    (place,) = policy.placer.document["scenarios"]
+    (place,) = policy.bundle.manifest.document["scenarios"]
     assert warned(policy, place["name"], *place["overrides"]) == ""
 
 
@@ -80,14 +81,14 @@ def test_other_speeds_are_warned_of_and_nothing_else_is() -> None:
 
 def test_a_bundle_that_does_not_say_its_speeds_runs_with_a_warning(tmp_path: Path) -> None:
     shipped = learned_task_policies()["tapfinger-3-agents"]
-    about = dict(shipped.placer.document)
+    about = dict(shipped.bundle.manifest.document)
     for speeds in ({}, {"speeds": None}, {"speeds": ["x"]}):
         about["tasks"] = {part: about["tasks"][part] for part in ("resources", "types")} | speeds
         (tmp_path / "manifest.json").write_text(json.dumps(about))
         old = from_folder(str(tmp_path), tmp_path)
         assert "does not say with what speeds of tasks it was trained" in warned(old, "tapfinger-3")
         scenario = load_tasks("tapfinger-3")
-        assert len(old.parameters(scenario, build_task_plan(scenario).steps))
+        assert len(old.parameters(facts_of(scenario, build_task_plan(scenario))))
 
 
 def test_a_comparison_on_other_speeds_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

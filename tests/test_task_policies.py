@@ -26,6 +26,7 @@ from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.replan import fitted_steps
 from fairlead.policies.tasks.sia import restart_factor
 from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
@@ -45,7 +46,7 @@ def answer_of(scenario: TaskScenario, name: str, world: Handle) -> list[tuple[in
     policy = find_task_policy(name)
     world.knows = policy.known
     world.room = Handle(world.plan, world.worlds, world.b, policy.known).room
-    given, out = policy.parameters(scenario, world.plan.steps), new_placements(world.plan, world.room)
+    given, out = policy.parameters(facts_of(scenario, world.plan)), new_placements(world.plan, world.room)
     shown: Any = world if policy.kind == "planner" else world.snapshot()
     function = policy.compiled if policy.kind == "compiled" else policy.function
     count = function(shown, given, 0.5, out)
@@ -86,7 +87,7 @@ def do(world: Handle, what: int, task: int, amounts: tuple[int, int, int] = (0, 
 def run_all(scenario: TaskScenario, name: str, seeds: Any) -> Any:
     plan = build_task_plan(scenario)
     worlds, policy = new_worlds(plan, seeds, history=scenario.rules.most_steps), find_task_policy(name)
-    run_tasks(plan, worlds, policy, policy.parameters(scenario, plan.steps))
+    run_tasks(plan, worlds, policy, policy.parameters(facts_of(scenario, plan)))
     return plan, worlds
 
 
@@ -122,7 +123,7 @@ def test_a_policy_does_only_what_it_declares(name: str) -> None:
     plan = build_task_plan(scenario)
     world = Handle(plan, new_worlds(plan, [5]), 0, policy.known)
     function = policy.compiled if policy.kind == "compiled" else policy.function
-    given, out, seen = policy.parameters(scenario, plan.steps), new_placements(plan, world.room), set()
+    given, out, seen = policy.parameters(facts_of(scenario, plan)), new_placements(plan, world.room), set()
     while not world.over:
         shown: Any = world if policy.kind == "planner" else world.snapshot()
         count = function(shown, given, 0.5, out)
@@ -196,8 +197,10 @@ def test_the_thrifty_rule_gives_no_more_than_makes_a_task_faster(tmp_path: Path)
 
 
 def test_without_a_rule_the_tuned_rule_says_how_to_get_one() -> None:
+    scenario = tasks_scenario()
+    facts = facts_of(scenario, build_task_plan(scenario))
     with pytest.raises(UserError, match="fairlead tune"):
-        find_task_policy("tuned-rule").parameters(tasks_scenario(), None)
+        find_task_policy("tuned-rule").parameters(facts)
 
 
 # ---- the others
@@ -226,7 +229,7 @@ def test_optimus_gives_units_where_they_help() -> None:
 def test_optimus_curve_has_cpus_and_gpus_in_their_places() -> None:
     scenario = load_tasks("tapfinger-3")
     plan = build_task_plan(scenario)
-    fitted = fitted_steps(scenario, plan.steps).reshape(2, 17, 17)
+    fitted = fitted_steps(facts_of(scenario, plan)).reshape(2, 17, 17)
     assert np.ptp(fitted[0, 2:, 1:]) == pytest.approx(0.0, abs=1e-6)
     sensitive = fitted[1, 2:, 1:]
     assert np.ptp(sensitive, axis=0).max() < 0.2, "CPUs do nothing"
@@ -238,7 +241,7 @@ def test_tiresias_preempts_who_has_had_most() -> None:
     scenario, world = all_at_once(kind("a", constant(2)), kind("b", constant(20)), tasks=12, clusters=one)
     kinds = world.worlds.task[0]["type"]
     first_long = int(np.flatnonzero(kinds == 1)[0])
-    threshold = find_task_policy("tiresias").parameters(scenario, world.plan.steps)[0]
+    threshold = find_task_policy("tiresias").parameters(facts_of(scenario, world.plan))[0]
     assert threshold == 11.0
     do(world, START, first_long, (2, 1, 0))
     for _ in range(10):

@@ -32,7 +32,9 @@ from fairlead.measure.report.task_document import Spread, check_tasks, task_poin
 from fairlead.measure.report.task_phrases import task_verdict
 from fairlead.measure.report.task_tables import task_tables
 from fairlead.measure.statistics import estimate, estimate_of_sums
+from fairlead.policies.tasks.allocations import by_amounts
 from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.layout import TaskWorlds
 from fairlead.sim.tasks.plan import build_task_plan
@@ -87,7 +89,7 @@ def played(policy: str, scenario: TaskScenario | None = None) -> list[TaskWorlds
     plan, found, worlds = build_task_plan(scenario), find_task_policy(policy), []
     for seed in SEEDS:
         worlds.append(new_worlds(plan, [seed], history=scenario.rules.most_steps))
-        run_tasks(plan, worlds[-1], found, found.parameters(scenario, plan.steps))
+        run_tasks(plan, worlds[-1], found, found.parameters(facts_of(scenario, plan)))
     return worlds
 
 
@@ -166,11 +168,12 @@ def test_what_types_get_and_take_is_that_of_the_runs(whole: dict[str, Any], poli
 def test_speeds_are_those_of_the_plan() -> None:
     scenario = load_tasks("tapfinger-testbed-3")
     plan, found = build_task_plan(scenario), task_axes(scenario)["speeds"]
+    table = by_amounts(plan.steps, plan.most, plan.elastic)
     for j, name in enumerate(scenario.types):
         cpus, gpus = found[name]["amounts"].values()
         assert (cpus[-1], gpus[-1]) == (16, 8)
         for row, cpu in zip(found[name]["steps"], cpus, strict=True):
-            assert row == [plan.steps[j, cpu * plan.stride[0] + gpu * plan.stride[1]] for gpu in gpus]
+            assert row == [table[j, cpu, gpu] for gpu in gpus]
 
 
 def test_long_axes_of_amounts_and_of_time_are_cut_down() -> None:

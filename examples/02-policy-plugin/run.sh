@@ -8,3 +8,4 @@ uv pip install --quiet --offline --no-cache --no-deps --no-build-isolation --pyt
 export PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}"
 fairlead policies
 fairlead compare ecsrl --policies most-accurate-in-time,tenant-affinity,closest --seeds 5 --set duration_s=30
+fairlead compare tapfinger-3 --policies first-come,min --seeds 5

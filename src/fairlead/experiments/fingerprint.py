@@ -73,7 +73,7 @@ def _here(name: str) -> str:
         return _policy(which)
     if kind == "task-policy":
         policy = find_task_policy(which)
-        return f"{policy.hash} {policy.placer.arithmetic}" if isinstance(policy, LearnedTaskPolicy) else policy.hash
+        return f"{policy.hash} {policy.bundle.arithmetic}" if isinstance(policy, LearnedTaskPolicy) else policy.hash
     return _hash([Path(which)]) if kind == "trace" else _fixed(kind)
 
 

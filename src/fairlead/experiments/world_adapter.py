@@ -71,6 +71,7 @@ def _tasks() -> WorldAdapter:
     from fairlead.experiments.task_detail import TaskSum, task_axes
     from fairlead.experiments.task_trial import run_task_trial
     from fairlead.policies.tasks.learned import LearnedTaskPolicy
+    from fairlead.sim.tasks.facts import facts_of
     from fairlead.sim.tasks.plan import build_task_plan
     from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
 
@@ -79,8 +80,10 @@ def _tasks() -> WorldAdapter:
 
     def warnings(s: TaskScenario, policies: Iterable[str]) -> list[str]:
         learned = [p for p in map(find_task_policy, policies) if isinstance(p, LearnedTaskPolicy)]
-        steps = build_task_plan(s).steps if learned else None
-        return [line for policy in learned if (line := policy.warning(s, steps))]
+        if not learned:
+            return []
+        facts = facts_of(s, build_task_plan(s))
+        return [line for policy in learned if (line := policy.bundle.warning(policy.name, facts))]
 
     found = find_task_policy, task_policies
     return WorldAdapter("tasks", "completion_steps", -1, run_task_trial, *found, files, TaskSum, task_axes, warnings)

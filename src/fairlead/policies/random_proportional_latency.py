@@ -12,7 +12,12 @@ from fairlead.policies.expected_times import end_to_end_ms
 from fairlead.policies.interface import policy
 
 
-@policy("random-proportional-latency", source="ASET")
+def _probability(candidates: Any, excluded: Any, choice: int) -> float:
+    weights = [0.0 if out else 1.0 / end_to_end_ms(c) for c, out in zip(candidates, excluded, strict=True)]
+    return weights[choice] / sum(weights)
+
+
+@policy("random-proportional-latency", source="ASET", probability=_probability)
 def random_proportional_latency(request: Any, candidates: Any, excluded: Any, u: float) -> int:
     total = 0.0
     for c in range(len(candidates)):

@@ -22,12 +22,12 @@ from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.interface import registry
 from fairlead.policies.tasks.learned import learned_task_policies
 from fairlead.scenarios.loader import available, available_tasks, load, load_any, load_tasks
-from fairlead.sim.tasks.policy_catalog import task_policies
+from fairlead.sim.tasks.policy_catalog import task_registry
 
 
 def warn_broken() -> None:
     """One line on standard error for each third-party policy that did not load."""
-    for line in registry()[1].values():
+    for line in (*registry()[1].values(), *task_registry()[1].values()):
         print(f"fairlead: {line}", file=sys.stderr)
 
 
@@ -62,13 +62,13 @@ def run_policies(args: argparse.Namespace) -> int:
     console().print(table)
     if learned.row_count:
         console().print(learned)
-    tasks = columns_table("task policy", "what it does", "source", "kind", "knows, may")
-    for t in task_policies().values():
-        tasks.add_row(*map(escape, (t.name, t.summary, t.source, t.kind, powers(t))))
+    tasks = columns_table("task policy", "what it does", "source", "kind", "knows, may", "package")
+    for t in task_registry()[0].values():
+        tasks.add_row(*map(escape, (t.name, t.summary, t.source, t.kind, powers(t), t.package)))
     console().print(tasks)
     agents = columns_table("learned task policy", "what it does", "trained on")
     for a in learned_task_policies().values():
-        agents.add_row(*map(escape, (a.name, a.summary, a.placer.trained_on)))
+        agents.add_row(*map(escape, (a.name, a.summary, a.bundle.trained_on)))
     console().print(agents)
     warn_broken()
     return 0

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairlead.domain.tasks import Speed, TaskScenario
+from fairlead.domain.tasks import Resource, Speed, TaskScenario
 from fairlead.policies.tasks.interface import TaskPolicy
 
 
@@ -39,12 +39,8 @@ def show_task_scenario(out: Console, s: TaskScenario) -> None:
     out.print(clusters)
     out.print()
     out.print(types)
-    most = s.most_per_task()
-    limits = (
-        f"{r.name}: at most {most[r.name]} a task" if r.elastic else f"{r.name}: as needed"
-        for r in s.resources.values()
-    )
-    out.print(f"\n[bold]resources[/bold]: {'; '.join(limits)}")
+    resources = "; ".join(f"{r.name} ({r.role}): {_given(s, r)}" for r in s.resources.values())
+    out.print(f"\n[bold]resources[/bold]: {escape(resources)}")
     reach = w.reach
     words = "a random subset of clusters" if reach.draw == "subset" else (
         f"clusters behind links of {reach.least_bandwidth_mbps:g} Mbit/s and {reach.most_latency_ms:g} ms "
@@ -56,6 +52,13 @@ def show_task_scenario(out: Console, s: TaskScenario) -> None:
         f"[bold]rules[/bold]: {rules.mode}-task; a cluster sees {rules.pending} tasks; noise {rules.progress_noise:g}; "
         f"{100 * rules.switching:g} % of a step's progress after a change of amounts\n"
     )
+
+
+def _given(s: TaskScenario, resource: Resource) -> str:
+    """How much of a resource a task is given."""
+    if not any(kind.may_use(resource.name) for kind in s.types.values()):
+        return "no task needs it"
+    return f"at most {s.most_per_task()[resource.name]} a task" if resource.elastic else "as needed"
 
 
 def _speed(speed: Speed) -> str:

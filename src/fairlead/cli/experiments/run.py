@@ -33,6 +33,7 @@ from fairlead.measure.report.static import converter
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.jit import compiled_before
+from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 
 MOST_SEED = 2**31 - 1  # from there on, agents are trained and validated
@@ -175,8 +176,9 @@ def _fallback_line(result: Comparison, name: str) -> str:
     if not counts:
         return ""
     why, rule = ", ".join(f"{reason} {n:,}" for reason, n in counts.items()), tuned_rule.name
-    if isinstance(policy, LearnedPolicy):
+    if isinstance(policy, LearnedPolicy | LearnedTaskPolicy):
         why = fault.why if isinstance(fault := policy.bundle.model, Fault) else why
+    if isinstance(policy, LearnedPolicy):
         rule = policy.bundle.fallback
     share = sum(counts.values()) / decisions
     return f"{name} fell back to {rule} in {share:.2%} of its {decisions:,} decisions ({why})"

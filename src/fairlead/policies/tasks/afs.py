@@ -2,8 +2,7 @@
 
 Apathetic Future Share, Hwang et al., NSDI 2021. Of two tasks, L the one that would finish sooner as things are, with
 speeds p and p+ with one unit more: L wins if (pL+ - pL) / pL > (pH+ - pH) / pH+, else H. Everyone has the minimum
-first; GPUs (the last elastic resource) are given out before CPUs, until a winner gains nothing. Planned anew at every
-step.
+first; GPUs are given out before CPUs, then the rest, each until a winner gains nothing. Planned anew at every step.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 
 from fairlead.domain.task_records import Placements, Snapshot
 from fairlead.policies.jit import jit
+from fairlead.policies.tasks.allocations import by_role
 from fairlead.policies.tasks.interface import task_policy
 from fairlead.policies.tasks.replan import Tasks, can_grow, emit, fitted_steps, gather, grow, settle_all, steps_with
 
@@ -31,7 +31,7 @@ def afs(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
     tasks = gather(snapshot)
     settle_all(snapshot, tasks)
     for n in range(len(snapshot.free)):
-        for k in range(len(snapshot.most) - 1, -1, -1):
+        for k in by_role(snapshot.role):
             while True:
                 best = -1
                 for t in range(len(tasks.row)):

@@ -22,6 +22,7 @@ from fairlead.profile.trace.allocations import Allocation
 _CLUSTERS, _TASKS_AT_ONCE = 3, 4  # clusters, and tasks of the largest amounts in each
 _LOAD = 0.7  # of what they hold when each task has its minimum
 _TASKS = 200
+_ROLES = {"cpu": "processor", "gpu": "accelerator"}
 
 
 def family(traces: Sequence[Traced], machine: str) -> dict[str, str]:
@@ -97,7 +98,7 @@ def _world(traces: Sequence[Traced], resources: Sequence[str]) -> dict[str, Any]
         "world": "tasks",
         "extends": "types",
         "title": f"Traced tasks on {_CLUSTERS} clusters: {', '.join(one.task.name for one in traces)}",
-        "resources": {name: {"most_per_task": amount} for name, amount in largest.items()},
+        "resources": {name: {"role": _ROLES[name], "most_per_task": amount} for name, amount in largest.items()},
         "clusters": {f"edge-{n}": {"amounts": dict(has), "assumed": True} for n in range(1, _CLUSTERS + 1)},
         "workload": {
             "tasks": _TASKS,

@@ -1,27 +1,25 @@
-"""Runs a policy in a world: compiled policies inside the engine's loop, all others at its stops.
+"""Runs a policy in a world: compiled rules inside the engine's loop, all others at its stops.
 
-`simulate` is the short way for users; `experiments` calls `run` on worlds that it reuses, and `run_dispatcher` or
-`run_selector` where it watches a learned policy. Policies get no way to change the world, and whatever they do wrong
+`simulate` is the short way for users; `experiments` calls `run` on worlds that it reuses, and `run_decider` where it
+watches a learned policy. Policies get no way to change the world, and whatever they do wrong
 becomes a PolicyError that names them. Learned policies don't look at a clock here: results would depend on the machine.
 """
 
 from __future__ import annotations
 
-import operator
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from fairlead.domain.decision import RequestSnapshot, WindowSnapshot
 from fairlead.domain.errors import PolicyError, nearest, one_line
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.scenario import Scenario
-from fairlead.policies.bundle_registry import LearnedPolicy
+from fairlead.policies.decider import Decider, Setting, check_choice
 from fairlead.policies.interface import Policy, find
-from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, INTO_DRAIN, WINDOW, Plan, World
@@ -71,79 +69,43 @@ def simulate(scenario: Scenario, policy: str | Policy, seed: int = 0) -> Run:
 
 def run(plan: Plan, world: World, policy: Policy) -> Account:
     """Run the world to its end under `policy`. Raises PolicyError, which names the policy, when that fails."""
-    if isinstance(policy, LearnedPolicy):
-        if policy.kind == "selector":
-            return run_selector(plan, world, Selector(policy.bundle, *selector_sizes(plan)))
-        return run_dispatcher(plan, world, Dispatcher(policy.bundle), policy)
-    if policy.kind == "python":
-        return _run_python(plan, world, policy)
-    return _run_compiled(plan, world, policy)
+    return run_decider(plan, world, policy.decider(setting_of(plan)))
 
 
-def _run_compiled(plan: Plan, world: World, policy: Policy) -> Account:
-    handle = Handle(plan, [world], [_pointer(policy)])
-    _advance(handle, 0, policy)
-    _check(world, policy, handle.codes[0])
-    return Account(int(world.clock[0]["decisions"]))
+def setting_of(plan: Plan) -> Setting:
+    """What a decider must know of a plan."""
+    return Setting(plan.links.shape[1], float(plan.rules["window_ms"][0]))
 
 
-def _run_python(plan: Plan, world: World, policy: Policy) -> Account:
-    handle = Handle(plan, [world])
-    clock, requests = world.clock[0], world.requests.view(np.recarray)
-    candidates = world.candidates.view(np.recarray)
-    handle.advance(AT_DECIDE)
-    while handle.codes[0] == DECIDE:
-        first, last, i = int(clock["first"]), int(clock["last"]), int(clock["request"])
-        u = uniform(int(clock["seed"]), POLICY, i, 0)
-        # A policy gets copies: it can't change the world.
-        arguments = requests[i].copy(), candidates[first:last].copy(), world.excluded[first:last].copy(), u
-        try:
-            handle.chosen[0] = operator.index(policy.function(*arguments))
-        except (Exception, SystemExit) as error:  # third-party code can raise anything
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{place.filename}:{place.lineno}"
-            raise PolicyError(f"policy {policy.name!r} failed: {one_line(error)} at {where}") from error
-        handle.advance(AT_DECIDE)
-    _check(world, policy, handle.codes[0])
-    return Account(int(clock["decisions"]))
+def run_decider(plan: Plan, world: World, decider: Decider) -> Account:
+    """`run`, asking this decider: about each request, unless it has rules for the engine to call by itself.
 
-
-def run_dispatcher(plan: Plan, world: World, dispatcher: Dispatcher, policy: Policy) -> Account:
-    """`run`, asking this dispatcher; `policy` is who is named when it fails."""
-    if dispatcher.fault:  # the rule decides everything, inside the engine's loop
-        account = _run_compiled(plan, world, dispatcher.fallback)
-        return Account(account.decisions, {dispatcher.fault.reason.value: account.decisions})
-    handle, clock = Handle(plan, [world]), world.clock[0]
-    handle.advance(AT_DECIDE)
-    while handle.codes[0] == DECIDE:
-        first, last, i = int(clock["first"]), int(clock["last"]), int(clock["request"])
-        u = uniform(int(clock["seed"]), POLICY, i, 0)
-        snapshot = world.requests[i : i + 1], world.candidates[first:last], world.excluded[first:last]
-        handle.chosen[0] = dispatcher.decide(*snapshot, u)
-        handle.advance(AT_DECIDE)
-    _check(world, policy, handle.codes[0])
-    return Account(dispatcher.decisions, _by_reason(dispatcher.fallbacks))
-
-
-def selector_sizes(plan: Plan) -> tuple[int, float]:
-    """What a Selector must know of a plan: how many nodes there are and how long a window is, in ms."""
-    return plan.links.shape[1], float(plan.rules["window_ms"][0])
-
-
-def run_selector(plan: Plan, world: World, selector: Selector) -> Account:
-    """`run`, asking this selector as the gym does: before the first window and where something may arrive behind it."""
-    handle = Handle(plan, [world], [_pointer(rule) for rule in selector.rules])
-    view = WindowView(plan, selector.nodes, selector.mix)
-    stats = np.zeros((1, view.features), np.float32)
+    One that is told of windows is told as in the gym: before the first, and where something may arrive behind it.
+    """
+    handle, clock = Handle(plan, [world], [_pointer(rule) for rule in decider.rules]), world.clock[0]
+    stops = (0 if decider.rules else AT_DECIDE) | (AT_WINDOW | INTO_DRAIN if decider.windows else 0)
+    view = WindowView(plan, decider.nodes, decider.mix) if decider.windows else None
+    stats = np.zeros((1, view.features if view else 0), np.float32)
     active: list[str] = []
     while handle.codes[0] in (DECIDE, WINDOW):
-        view.observe(handle, stats)
-        handle.chosen[:] = selector.select(stats)
-        rule = selector.rules[handle.chosen[0]]
-        active.append(rule.name)
-        _advance(handle, AT_WINDOW | INTO_DRAIN, rule)
+        if view:
+            view.observe(handle, stats)
+            decider.decide(WindowSnapshot(stats))
+        if decider.rules:
+            handle.chosen[0] = decider.active
+        elif clock["waiting"]:
+            first, last, i = int(clock["first"]), int(clock["last"]), int(clock["request"])
+            shown = world.requests[i : i + 1], world.candidates[first:last], world.excluded[first:last]
+            u = uniform(int(clock["seed"]), POLICY, i, 0)
+            handle.chosen[0] = decider.decide(RequestSnapshot(*shown, first=first), u).choice
+        rule = decider.rules[decider.active].name if decider.rules else decider.name
+        if view:
+            active.append(rule)
+        _advance(handle, stops, rule)
         _check(world, rule, handle.codes[0])
-    return Account(selector.decisions, _by_reason(selector.fallbacks), active)
+    if decider.rules:
+        decider.decided(int(clock["decisions"]))
+    return Account(decider.decisions, _by_reason(decider.fallbacks), active)
 
 
 def _by_reason(fallbacks: Mapping[Fallback, int]) -> dict[str, int]:
@@ -158,18 +120,17 @@ def _pointer(policy: Policy) -> Any:
         raise PolicyError(f"policy {policy.name!r} does not compile: {one_line(error)}{hint}") from error
 
 
-def _advance(handle: Handle, stops: int, policy: Policy) -> None:
+def _advance(handle: Handle, stops: int, policy: str) -> None:
     try:
         handle.advance(stops)
     except (Exception, SystemExit) as error:  # whatever the policy's code raises
-        raise PolicyError(f"policy {policy.name!r} failed: {one_line(error)}") from error
+        raise PolicyError(f"policy {policy!r} failed: {one_line(error)}") from error
 
 
-def _check(world: World, policy: Policy, code: int) -> None:
+def _check(world: World, policy: str, code: int) -> None:
     clock = world.clock[0]
     if code == DONE and clock["finished"] + clock["rejected"] != clock["arrived"]:
         raise RuntimeError(f"the engine lost requests: {clock}")
     if code == FAULT:
-        n, choice = int(clock["last"] - clock["first"]), int(clock["choice"])
-        what = f"of {n} candidates" if not 0 <= choice < n else "which is excluded"
-        raise PolicyError(f"policy {policy.name!r} chose index {choice}, {what}, for request {int(clock['request'])}")
+        excluded = world.excluded[int(clock["first"]) : int(clock["last"])]
+        check_choice(policy, int(clock["choice"]), excluded, int(clock["request"]))

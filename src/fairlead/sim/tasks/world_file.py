@@ -13,8 +13,9 @@ import numpy as np
 
 from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.tasks import TaskScenario
-from fairlead.policies.tasks.learned import signature_of
+from fairlead.policies.tasks.bundle import signature_of
 from fairlead.policies.tasks.tuned_rule import parameters
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.layout import LINK_CHANGE, TASK_RULES, TaskPlan
 from fairlead.sim.tasks.plan import build_task_plan
 
@@ -35,8 +36,8 @@ class TaskWorld:
 def task_world(scenario: TaskScenario, overrides: tuple[str, ...] = ()) -> TaskWorld:
     """The world of a scenario."""
     plan = build_task_plan(scenario)
-    tasks = signature_of(scenario, plan.steps)
-    return TaskWorld(scenario.name, plan, parameters(scenario, plan.steps), tasks, overrides)
+    facts = facts_of(scenario, plan)
+    return TaskWorld(scenario.name, plan, parameters(facts), signature_of(facts), overrides)
 
 
 def save_task_world(world: TaskWorld, file: Path) -> None:
