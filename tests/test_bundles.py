@@ -20,13 +20,14 @@ import bundles
 from builders import Ask, deploy, finished, link, node, rich_scenario, scenario, seen, workload_of
 from bundles import ask
 from fairlead.cli.main import main
+from fairlead.domain.decision_log import decided, fill_decisions
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST, TRAFFIC
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments.detail import Sum
 from fairlead.experiments.fingerprint import keys
 from fairlead.experiments.trial import Trial, run_trial
+from fairlead.measure.serving_bins import BinSum
 from fairlead.policies import bundle_registry as bundled
 from fairlead.policies.bundle import Bundle, Fault
 from fairlead.policies.bundle_registry import shipped
@@ -142,8 +143,9 @@ def test_simulator_runs_a_dispatcher_as_the_gym_does(tmp_path: Path, rich: Scena
     run_ = simulate(rich, policy, SEED)
     assert run_.account.decisions == steps > 500
     assert run_.account.fallbacks == {}
-    world = batch.handle.worlds[0]
-    assert world.rows[: len(run_.rows)].tobytes() == run_.rows.tobytes()
+    rows = batch.handle.worlds[0].rows[: len(run_.rows)]
+    fill_decisions(rows, decided_by=0, probability=1.0)  # the gym does not know who decides
+    assert rows.tobytes() == run_.rows.tobytes()
 
 
 @pytest.mark.parametrize("mix", [False, True])
@@ -161,7 +163,10 @@ def test_simulator_runs_a_selector_as_the_gym_does(tmp_path: Path, rich: Scenari
     assert set(run_.account.active) == set(names)
     assert (run_.account.decisions, run_.account.fallbacks) == (20, {})
     rows = env.batch.handle.worlds[0].rows[: len(run_.rows)]
+    windows = rows["time_ms"][decided(rows)] // rich.rules.window_ms
+    fill_decisions(rows, decided_by=np.array(chosen)[windows.astype(int)])  # the gym does not know who decides
     assert rows.tobytes() == run_.rows.tobytes()
+    assert [policy.name for policy in run_.log.context.policies] == [*names, "closest"]
 
 
 @pytest.mark.parametrize("make", [bundles.dispatcher, bundles.selector])
@@ -477,7 +482,7 @@ def test_a_piece_tells_fallbacks_and_active_rules(tmp_path: Path, rich: Scenario
     assert set(learned["active"]) == {"farthest", "load-balancing"}
     assert np.sum([*learned["active"].values()], axis=0) == pytest.approx(1.0)
     assert learned["active"]["load-balancing"][0] == 1.0  # nothing has arrived before the first window
-    both = Sum()
+    both = BinSum()
     for seed in (SEED, SEED + 1):
         both.add(run_trial(Trial("x", rich, seed, names[:1], bounded=False)).details[names[0]])
     assert both.detail()["learned"]["decisions"] == 40

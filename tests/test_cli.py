@@ -47,6 +47,11 @@ WRONG = [
     (["compare", "full-edge", "--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1: no Ray cluster answers there"),
     (["compare", "full-edge", "--checkpoint", "/nowhere/kept"], "/nowhere/kept: can't keep the checkpoint there"),
     (["compare", "full-edge", "--checkpoint", "x.json", "--json", "x.json"], "x.json: --json and --checkpoint need"),
+    (["compare", "full-edge", "--log", ""], "--log: a name is missing"),
+    (["compare", "full-edge", "--log", "logs", "--checkpoint", "kept"], "--log: not with --checkpoint, whose finished"),
+    (["compare", "full-edge", "--log", "logs", "--ray", "auto"], "--log: not with --ray, whose machines would each"),
+    (["compare", "tapfinger-3", "--log", "logs"], "--log: tasks have no decision log; requests do"),
+    (["compare", "full-edge", "--log", "/proc/logs"], "/proc/logs: can't make this folder"),
     (["sweep", "full-edge"], "the following arguments are required: --param, --values"),
     (["sweep", "full-edge", "--param", "rat", "--values", "1,2"], "--param rat: unknown field (did you mean 'rate'?)"),
     (["sweep", "full-edge", "--param", "rate", "--values", "20,20"], "--values 20,20: rate=20 is there twice"),
@@ -204,11 +209,11 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
     from rich.progress import Progress
 
     from fairlead.cli.experiments.run import ProgressTeller
-    from fairlead.policies import jit
+    from fairlead.policies import compile_cache
 
     question = argparse.Namespace(command="sweep", ray=None)
-    for cached, words in ((True, "sweeping"), (False, "compiling the engine (first run, about a minute)")):
-        monkeypatch.setattr(jit._config, "CACHE_DIR", str(tmp_path))
+    for cached, words in ((True, "sweeping"), (False, "compiling the engine (first run; about a minute)")):
+        monkeypatch.setattr(compile_cache._config, "CACHE_DIR", str(tmp_path))
         (tmp_path / "serving_1").mkdir(exist_ok=True)
         index = tmp_path / "serving_1" / "handle._advance_worlds-1.py311.nbi"
         index.touch() if cached else index.unlink()
@@ -226,7 +231,9 @@ def test_numbers_are_never_cut_whatever_the_terminal(columns: int) -> None:
     policies = "closest,random-proportional-latency"
     question = ["compare", "ecsrl", "--set", "duration_s=5", "--policies", policies, "--seeds", "2"]
     environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": str(columns), "NO_COLOR": "1"}
-    code = "import sys; sys.stdout.isatty = lambda: True; import fairlead.cli.main as m; sys.exit(m.main(sys.argv[1:]))"
+    code = (
+        "import sys; import fairlead.cli.main as m; m.prepare(); sys.stdout.isatty = lambda: True; sys.exit(m.main())"
+    )
     command = [sys.executable, "-c", code, *question]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
@@ -297,4 +304,4 @@ def test_what_would_destroy_or_can_not_be_is_refused_before_any_work(
 def test_a_full_disk_behind_standard_output_is_one_line() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([*FAIRLEAD, "scenarios"], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (1, "fairlead: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, "fairlead: standard output: No space left on device\n")

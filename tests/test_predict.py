@@ -324,7 +324,7 @@ class TestCommand:
         assert main(["predict", str(small(tmp_path / "m.onnx")), "--all", "--json"]) == 0
         out, err = capsys.readouterr()
         assert len(json.loads(out)) > 120
-        assert "mine.json: not a calibration" in err
+        assert "mine.json: not valid JSON" in err
 
     def test_too_large_a_model_is_told(self) -> None:
         x, y, w = (Tensor(name, shape, "float32", 4.0) for name, shape in LARGE.items())

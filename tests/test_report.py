@@ -417,9 +417,9 @@ def test_the_command_writes_page_and_plots(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such file; give one that `fairlead compare --json` wrote"),
-        ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
+        (None, "No such file or directory; give a file that `fairlead compare --json` wrote"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ("{}", "not a result of `fairlead compare` or `fairlead sweep`"),
     ],
 )

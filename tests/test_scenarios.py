@@ -220,9 +220,17 @@ def test_extending_is_checked(tmp_path: Path) -> None:
         assert error_of(str(file)).startswith(f"{file}:2: extends: expected the name of a scenario")
     (tmp_path / "other.yaml").write_text("extends: mine\n")
     file.write_text("extends: ../" + tmp_path.name + "/other\n")
-    assert error_of(str(file)).endswith("extends itself")
-    file.write_text("title: &x {b: *x}\n")
-    assert "levels deep" in error_of(str(file))
+    assert error_of(str(file)).endswith("other.yaml:1: extends: 'mine' extends this file in turn")
+    file.write_text("title: x\nextends: mine\n")
+    assert error_of(str(file)) == f"{file}:2: extends: it extends itself"
+    file.write_text("title: x\nextends: [ecsrl, ecsrl]\n")
+    assert error_of(str(file)) == f"{file}:2: extends: 'ecsrl' is named twice"
+    for n in range(9):  # each is extended by two, so that the last is read 512 times
+        (tmp_path / f"left-{n}.yaml").write_text(f"extends: [left-{n + 1}, right-{n + 1}]\n")
+        (tmp_path / f"right-{n}.yaml").write_text(f"extends: [left-{n + 1}, right-{n + 1}]\n")
+    (tmp_path / "left-9.yaml").write_text("title: x\n")
+    (tmp_path / "right-9.yaml").write_text("title: x\n")
+    assert "more than 50 files in all" in error_of(str(tmp_path / "left-0.yaml"))
 
 
 def test_a_file_can_extend_the_shipped_scenario_of_its_own_name(tmp_path: Path) -> None:

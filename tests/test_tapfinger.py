@@ -27,8 +27,10 @@ from fairlead.learn.tapfinger.network import ABLATIONS, Inputs, TapFinger
 from fairlead.learn.tapfinger.play import as_inputs, play, shape_of
 from fairlead.learn.tapfinger.ppo import Point, TapFingerSettings, Training
 from fairlead.learn.tapfinger.training import TapFingerQuestion, train_tapfinger
+from fairlead.policies.bundle import Model
 from fairlead.policies.tasks.allocations import number_of
-from fairlead.policies.tasks.learned import SHIPPED, LearnedTaskPolicy, _with_started
+from fairlead.policies.tasks.bundle import OUTPUTS, SHIPPED
+from fairlead.policies.tasks.learned import LearnedTaskPolicy, _with_started
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
@@ -453,16 +455,16 @@ def test_a_bundle_decides_as_the_network_does(network: TapFinger, tmp_path: Path
         batch.step(slots.numpy(), allocations.numpy(), score.detach().double().numpy())
         goes, again = goes + len(seeds), again + int((batch.worlds.world["now"] == now).sum())
     assert again > goes / 4  # in multi-task mode until nobody wants more, in single-task mode who has lost a task
-    worlds = new_worlds(world.plan, seeds)
+    worlds, placer = new_worlds(world.plan, seeds), policy.decider(world.rule)
     for b in range(len(seeds)):
         handle = Handle(world.plan, worlds, b)
         out = new_placements(world.plan, handle.room)
         while worlds.world[b]["now"] < until:
-            count = policy.placer.decide(handle.snapshot(), world.rule, 0.5, out)
+            count = placer.decide(handle.snapshot(), 0.5, out).choice
             assert handle.place(out, count) == FINE
             if count == 0 or mode == "single":
                 handle.advance()
-    assert not policy.placer.fallbacks
+    assert not placer.fallbacks
     began = [(w.task["started"] >= 0) & (w.task["started"] < until) for w in (batch.worlds, worlds)]
     assert (began[0] == began[1]).all()
     assert began[0].sum() > 200
@@ -510,18 +512,19 @@ def test_a_failure_after_some_have_agreed_is_counted_and_what_they_agreed_on_sta
             slot = inputs["fits"].argmax(-1)
             return [slot, np.full(slot.shape, 2 * 17 + 1), np.ones(slot.shape, np.float32)]
 
-    policy.placer.session = WorksOnce()
+    policy.bundle.model = Model(fake := WorksOnce(), OUTPUTS)
+    placer = policy.decider(world.rule)
     handle = Handle(world.plan, new_worlds(world.plan, [70_002]), 0)
     out = new_placements(world.plan, handle.room)
     while True:
-        count, asked = policy.placer.decide(handle.snapshot(), world.rule, 0.5, out), policy.placer.session.asked
-        if asked == 2:
+        count = placer.decide(handle.snapshot(), 0.5, out).choice
+        if fake.asked == 2:
             break
         assert handle.place(out, count) == FINE
-        policy.placer.session.asked = 0
+        fake.asked = 0
         handle.advance()
     assert count > 0
-    assert policy.placer.fallbacks == {Fallback.OUTPUT: 1}
+    assert placer.fallbacks == {Fallback.OUTPUT: 1}
 
 
 def test_the_best_network_is_kept_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -553,11 +556,11 @@ def test_whoever_would_never_start_anything_is_helped(trained: Path) -> None:
                 np.ones((1, clusters), np.float32),
             ]
 
-    policy.placer.session = Nothing()
+    policy.bundle.model = Model(Nothing(), OUTPUTS)
     worlds = new_worlds(world.plan, [70_000])
-    run_tasks(world.plan, worlds, policy, policy.parameters(facts_of(scenario, world.plan)))
+    placer = run_tasks(world.plan, worlds, policy, policy.parameters(facts_of(scenario, world.plan)))
     assert worlds.world["done"][0] == 40
-    assert policy.placer.fallbacks[Fallback.IDLE] > 2
+    assert placer.fallbacks[Fallback.IDLE] > 2
 
 
 @pytest.mark.parametrize("answer", ["nan", "too little", "too much", "raises"])
@@ -574,14 +577,14 @@ def test_an_answer_that_makes_no_sense_is_the_rules_to_give(trained: Path, answe
             amounts = np.full(slot.shape, {"too little": 0, "too much": 10 * 17 + 10}.get(answer, 2 * 17 + 1))
             return [slot, amounts, np.full(slot.shape, np.nan if answer == "nan" else 1.0, np.float32)]
 
-    policy.placer.session = Wrong()
+    policy.bundle.model = Model(Wrong(), OUTPUTS)
     by_rule, by_policy = (new_worlds(world.plan, [70_000]) for _ in range(2))
     run_tasks(world.plan, by_rule, tuned_rule, world.rule)
-    run_tasks(world.plan, by_policy, policy, policy.parameters(facts_of(scenario, world.plan)))
+    placer = run_tasks(world.plan, by_policy, policy, policy.parameters(facts_of(scenario, world.plan)))
     if answer == "too much":  # but not for a cluster that is empty
-        assert policy.placer.fallbacks[Fallback.OUTPUT] > 5
+        assert placer.fallbacks[Fallback.OUTPUT] > 5
         return
-    assert policy.placer.fallbacks == {Fallback.OUTPUT: policy.placer.decisions}
+    assert placer.fallbacks == {Fallback.OUTPUT: placer.decisions}
     assert by_policy.world["alive_steps"] == by_rule.world["alive_steps"]
 
 
@@ -591,6 +594,14 @@ def test_a_bundle_of_tasks_is_refused_where_requests_are(capsys: pytest.CaptureF
     assert capsys.readouterr().err == (
         f"fairlead: policy {folder!r}: it places tasks on clusters; this is a scenario of requests\n"
     )
+
+
+def test_a_bundle_keeps_the_speeds_of_its_training(trained: Path) -> None:
+    world, policy = small_world(), find_task_policy(str(trained))
+    assert isinstance(policy, LearnedTaskPolicy)
+    assert policy.bundle.manifest.document["tasks"]["speeds"] == world.tasks["speeds"]
+    assert sorted(world.tasks["speeds"]) == ["insensitive", "sensitive"]
+    assert policy.bundle.warning(policy.name, facts_of(load_tasks("tapfinger-3"), world.plan)) == ""
 
 
 def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
@@ -716,7 +727,7 @@ def test_a_short_training_improves_on_its_start(tmp_path: Path) -> None:
     asked, told = replace(question(tmp_path / "run", settings, 14 * 64 * 32), world=world), Quiet()
     train_tapfinger(asked, told, resume=False)
     policy, worlds = find_task_policy(str(tmp_path / "run")), new_worlds(world.plan, np.array(seeds))
-    run_tasks(world.plan, worlds, policy, policy.parameters(facts_of(scenario, world.plan)))
+    placer = run_tasks(world.plan, worlds, policy, policy.parameters(facts_of(scenario, world.plan)))
     assert isinstance(policy, LearnedTaskPolicy)
-    assert policy.placer.fallbacks.total() < policy.placer.decisions / 20
+    assert placer.fallbacks.total() < placer.decisions / 20
     assert worlds.world["alive_steps"].mean() / 40 < 0.4 * told.points[0].completion_steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from fairlead.cli.experiments.run import _by_line
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements
-from fairlead.domain.tasks import TaskLinkChange, TaskScenario, TunedRule
+from fairlead.domain.tasks import Reach, TaskLinkChange, TaskScenario, TunedRule
 from fairlead.experiments.bounds.tasks import completion_bound, has_bound
 from fairlead.experiments.task_trial import run_task_trial
 from fairlead.experiments.trial import Trial
@@ -31,10 +32,12 @@ from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
 from fairlead.sim.tasks.summary import completion_steps, summarise
+from fairlead.sim.tasks.workload import reach_of
 from fairlead.sim.tasks.worlds import new_worlds
 from task_builders import HERE, by_gpu, cluster, constant, kind, measured, tasks_scenario
 
 RULE = TunedRule(by="gpu", wanted={"sensitive": {"gpu": 10}}, least={"sensitive": {"gpu": 5}}, packing="best", **HERE)
+EVERYWHERE = Reach(draw="links", bandwidth_mbps=(9.0, 9.0), **HERE)
 NAMES = sorted(task_policies())
 
 
@@ -443,8 +446,71 @@ def test_the_bound_is_exact_where_one_task_at_a_time_fits() -> None:
     assert completion_bound(world.plan, world.worlds, 0) == pytest.approx((2 + 4 + 6) / 3)
 
 
-def test_nobody_who_leaves_tasks_alone_is_below_the_bound() -> None:
-    scenario = load_tasks("tapfinger-3", ["tasks=48"])
+def test_in_single_task_mode_the_bound_starts_one_task_a_step_on_each_cluster() -> None:
+    small = kind("only", constant(2), 2, 1, share=1.0)
+    for mode, clusters, steps in (("multi", 1, (2, 2, 2)), ("single", 1, (2, 3, 4)), ("single", 2, (2, 2, 3))):
+        where = tuple(cluster(f"edge-{n}") for n in range(clusters))
+        # All three fit side by side. Everybody reaches both clusters or, with one, that one.
+        _, world = all_at_once(small, tasks=3, clusters=where, mode=mode, reach=EVERYWHERE)
+        assert completion_bound(world.plan, world.worlds, 0) == pytest.approx(sum(steps) / 3)
+
+
+@pytest.mark.parametrize("mode", ["multi", "single"])
+@pytest.mark.parametrize("number", range(12))
+def test_the_bound_is_never_above_the_best_of_all_schedules(number: int, mode: str, tmp_path: Path) -> None:
+    """Brute force over starts, clusters and amounts of three tasks that come together or one after another."""
+    rng = np.random.default_rng(number)
+    clusters = tuple(cluster(f"edge-{n}", 16, int(rng.integers(2, 5))) for n in range(rng.integers(1, 3)))
+    speeds = measured(tmp_path, a=sorted(rng.integers(1, 6, 3))[::-1], b=sorted(rng.integers(1, 6, 3))[::-1])
+    types = tuple(kind(name, speed) for name, speed in speeds.items())
+    rate = float(rng.choice([0.7, 2.0, 1e6]))
+    scenario = tasks_scenario(clusters, types, tasks=3, rate=rate, mode=mode)
+    plan = build_task_plan(scenario)
+    worlds = new_worlds(plan, [number])
+    bound = completion_bound(plan, worlds, 0)
+    assert bound is not None
+    assert bound <= best_of_all_schedules(plan, worlds) + 1e-9
+
+
+def best_of_all_schedules(plan: Any, worlds: Any, latest: int = 6) -> float:
+    """The least mean completion time of tasks that each start within `latest` steps and keep their amounts."""
+    ways = [list(ways_of(plan, worlds, i, latest)) for i in range(len(worlds.task[0]))]
+    found = [sum(way[0] for way in chosen) for chosen in product(*ways) if possible(plan, chosen)]
+    return min(found) / len(ways)
+
+
+def ways_of(plan: Any, worlds: Any, i: int, latest: int) -> Any:
+    """(completion time, cluster, start, end, CPUs, GPUs) of task i; with two CPUs, which are enough."""
+    task = worlds.task[0, i]
+    reach = int(_reach(plan, worlds, i))
+    for n, wait, gpus in product(range(len(plan.capacity)), range(latest), range(1, plan.most[1] + 1)):
+        if reach >> n & 1 and gpus <= plan.capacity[n, 1]:
+            steps = int(plan.steps[task["type"], 2 * plan.stride[0] + gpus * plan.stride[1]])
+            start = int(task["arrival"]) + wait
+            yield wait + steps, n, start, start + steps, 2, gpus
+
+
+def possible(plan: Any, ways: Any) -> bool:
+    """Whether tasks can be done so, all of them."""
+    if plan.rules["single"][0] and len({(n, start) for _, n, start, *_ in ways}) < len(ways):
+        return False
+    for n, capacity in enumerate(plan.capacity):
+        here = [way for way in ways if way[1] == n]
+        for _, _, at, *_ in here:  # use is highest when somebody starts
+            running = [way[4:] for way in here if way[2] <= at < way[3]]
+            if (np.sum(running, axis=0) > capacity[:2]).any():
+                return False
+    return True
+
+
+@jit
+def _reach(plan: Any, worlds: Any, i: int) -> Any:
+    return reach_of(plan, worlds, 0, i)
+
+
+@pytest.mark.parametrize("changes", [[], ["mode=single", "switching=0.5", "rate=2"]], ids=["multi", "single"])
+def test_nobody_who_leaves_tasks_alone_is_below_the_bound(changes: list[str]) -> None:
+    scenario = load_tasks("tapfinger-3", ["tasks=48", *changes])
     for seed in (6200, 6201):
         plan = build_task_plan(scenario)
         bound = completion_bound(plan, new_worlds(plan, [seed]), 0)

@@ -341,7 +341,7 @@ def test_a_truncated_document_is_refused_in_one_line_with_exit_code_2(
     file, text = tmp_path / "out.json", json.dumps(whole)
     headless = json.dumps({k: v for k, v in whole.items() if k != "policies"})
     for content, message in (
-        (text[: len(text) // 2], "not JSON"),
+        (text[: len(text) // 2], "not valid JSON"),
         (headless, "not as fairlead writes it: policies: field required"),
         ('{"world": "tasks"}', "fairlead: field required"),
         (json.dumps(whole | {"scenarios": {}}), "scenarios: there are none"),

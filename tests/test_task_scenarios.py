@@ -187,7 +187,7 @@ def test_throughputs_are_shown_and_compared(tmp_path: Path, capsys: pytest.Captu
     ("changed", "text", "line"),
     [
         ({"file": "no.json"}, "", "no.json: can't read it: No such file or directory"),
-        ({}, "type,cpu\n", "t.json: not a file of throughputs: "),
+        ({}, "type,cpu\n", "t.json: not valid JSON: "),
         ({}, "[1, 2]", "t.json: not a file of throughputs: expected a map of types of GPU to jobs"),
         ({}, '{"k80": {"resnet": {"null": 1}}}', "expected jobs such as \"('ResNet-18 (batch size 16)', 2)\""),
         ({"gpu": "k8"}, "", "t.json: unknown type of GPU 'k8' (did you mean 'k80'?)"),

@@ -48,7 +48,7 @@ def test_all_columns_are_read(tmp_path: Path, write: Any) -> None:
         name: COLUMNS[name] for name in ("size_kb", "deadline_ms", "min_accuracy")
     }
     assert trace.stream is not None
-    assert trace.stream.tolist() == ["7", "12", "7", "12"]
+    assert trace.stream.tolist() == [1, 0, 1, 0]  # '12' comes before '7'
     assert trace.site is not None
     assert trace.site.tolist() == [1, 0, 0, 1]
 
@@ -66,7 +66,7 @@ def test_rows_from_the_duration_on_are_cut(tmp_path: Path, write: Any) -> None:
     assert trace.time_s.tolist() == [0.0, 0.5, 0.5]
     assert trace.columns["size_kb"].tolist() == [1.0, 2.5, 3.0]
     assert trace.stream is not None
-    assert trace.stream.tolist() == ["7", "12", "7"]
+    assert trace.stream.tolist() == [1, 0, 1]
     assert trace.site is not None
     assert trace.site.tolist() == [1, 0, 0]
 
@@ -137,22 +137,22 @@ def test_binary_file_is_no_csv(tmp_path: Path) -> None:
 
 
 def test_missing_file_is_told(tmp_path: Path) -> None:
-    assert complaint(str(tmp_path / "none.csv")) == "none.csv: can't read the trace: No such file or directory"
+    assert complaint(str(tmp_path / "none.csv")) == "none.csv: can't read it: No such file or directory"
 
 
 def test_folder_is_no_trace(tmp_path: Path) -> None:
-    assert complaint(str(tmp_path)).endswith(": can't read the trace: Is a directory")
+    assert complaint(str(tmp_path)).endswith(": can't read it: it is a folder, not a file")
 
 
 def test_missing_parquet_file_is_told(tmp_path: Path) -> None:
-    assert complaint(str(tmp_path / "none.parquet")).startswith("none.parquet: can't read the trace: ")
+    assert complaint(str(tmp_path / "none.parquet")).startswith("none.parquet: can't read it: ")
 
 
 @pytest.mark.parametrize("content", [b"time_s\n1\n2\n3\n", b""])
 def test_parquet_file_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "trace.parquet"
     path.write_bytes(content)
-    assert complaint(str(path)).startswith("trace.parquet: can't read the trace: ")
+    assert complaint(str(path)).startswith("trace.parquet: can't read it as Parquet: ")
 
 
 WRONG_PARQUET: dict[str, tuple[dict[str, list[Any]], str]] = {

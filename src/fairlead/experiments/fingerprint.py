@@ -23,16 +23,18 @@ from fairlead import __version__
 from fairlead.domain.errors import UserError
 from fairlead.experiments.trial import Trial
 from fairlead.experiments.world_adapter import adapter_of
+from fairlead.inputs.files import open_file
 from fairlead.policies.bundle_registry import LearnedPolicy
+from fairlead.policies.compile_cache import code_hash
 from fairlead.policies.interface import find
-from fairlead.policies.jit import code_hash
 from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.sim.tasks.policy_catalog import find_task_policy
 
 Ingredients = dict[str, str]  # name -> version or hash
 
 LIBRARIES = ("numba", "numpy", "scipy")
-_ROOMS = ("domain", "experiments", "measure", "policies", "scenarios", "sim")
+_MOST_MB = 1000  # of a trace
+_ROOMS = ("domain", "experiments", "inputs", "measure", "policies", "scenarios", "sim")
 
 
 def ingredients(trial: Trial) -> Ingredients:
@@ -73,7 +75,7 @@ def _here(name: str) -> str:
         return _policy(which)
     if kind == "task-policy":
         policy = find_task_policy(which)
-        return f"{policy.hash} {policy.placer.arithmetic}" if isinstance(policy, LearnedTaskPolicy) else policy.hash
+        return f"{policy.hash} {policy.bundle.arithmetic}" if isinstance(policy, LearnedTaskPolicy) else policy.hash
     return _hash([Path(which)]) if kind == "trace" else _fixed(kind)
 
 
@@ -120,8 +122,8 @@ def _third_party(name: str) -> str:
 def _hash(files: list[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
-        try:
-            digest.update(file.name.encode() + file.read_bytes())
-        except OSError as error:
-            raise UserError(f"{file}: can't read it: {error.strerror}") from error
+        digest.update(file.name.encode())
+        with open_file(file, _MOST_MB) as content:
+            while part := content.read(2**20):
+                digest.update(part)
     return digest.hexdigest()[:12]

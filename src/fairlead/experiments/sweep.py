@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import yaml
-
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, as_typed
 from fairlead.experiments.trial import AnyScenario
+from fairlead.inputs.plain_yaml import parse_yaml
 from fairlead.scenarios.loader import load_any
-from fairlead.scenarios.yaml_lines import Loader
 
 _RANGE = re.compile(r"([^:,]+):([^:,]+):([^:,]+)")
 _MOST_VALUES = 1000
@@ -42,10 +40,7 @@ def read_sweep(param: str, text: str) -> Sweep:
         raise UserError(f"--values {text}: the step is missing: start:stop:step (20:120:20)")
     values = _range(text, *span.groups()) if span else _list(text)
     sweep = Sweep(param, tuple(_tidy(value) for value in values))
-    try:
-        settings = sweep.settings()
-    except TypeError:  # YAML knows dates and more
-        raise UserError(f"--values {text}: expected numbers, words or lists of them") from None
+    settings = sweep.settings()
     if twice := [s for s in settings if settings.count(s) > 1]:
         raise UserError(f"--values {text}: {twice[0]} is there twice")
     return sweep
@@ -60,27 +55,33 @@ def points(sweep: Sweep, name: str, overrides: Sequence[str]) -> dict[str, AnySc
 
 
 def _list(text: str) -> list[Any]:
+    name = f"--values {as_typed(text)}"
+    expected = "expected values with commas (20,40,60) or start:stop:step (20:120:20)"
     try:
-        values: list[Any] = yaml.load(f"[{text}]", Loader)
-    except yaml.YAMLError:
-        values = []
+        values: list[Any] = parse_yaml(f"[{text}]", name)
+    except UserError as error:
+        raise UserError(f"{error}; {expected}") from None
     if not values:
-        raise UserError(f"--values {text}: expected values with commas (20,40,60) or start:stop:step (20:120:20)")
+        raise UserError(f"{name}: {expected}")
+    if len(values) > _MOST_VALUES:
+        raise UserError(f"{name}: {_why(len(values))}")
     return values
 
 
 def _range(text: str, *ends: str) -> list[float]:
     try:
         start, stop, step = (Decimal(end) for end in ends)  # decimal: 0.1:0.3:0.1 ends in 0.3
-        steps = int((stop - start) / step)
+        steps = (stop - start) / step
+        if not steps.is_finite():
+            raise ValueError(steps)
     except (ArithmeticError, ValueError):
         raise UserError(f"--values {text}: expected start:stop:step, numbers with a step not 0 (20:120:20)") from None
     if not 0 <= steps < _MOST_VALUES:
         raise UserError(f"--values {text}: {_why(steps)}")
-    return [float(start + i * step) for i in range(steps + 1)]
+    return [float(start + i * step) for i in range(int(steps) + 1)]
 
 
-def _why(steps: int) -> str:
+def _why(steps: Decimal | int) -> str:
     return "no values: the step leads away from the stop" if steps < 0 else f"more than {_MOST_VALUES} values"
 
 

@@ -61,9 +61,7 @@ class Policy:
     @cached_property
     def draws(self) -> bool:
         """Whether it looks at `u`: if not, a snapshot has one answer."""
-        u = self.function.__code__.co_varnames[3:4]
-        return any(i.argval in u or (isinstance(i.argval, tuple) and set(u) & set(i.argval))
-                   for i in dis.get_instructions(self.function))  # fmt: skip
+        return reads_argument(self.function, 3)
 
     def probability_of(self, request: Any, candidates: Any, excluded: Any, choice: int) -> float:
         """The probability of a choice on a snapshot; NaN when it draws and does not say how."""
@@ -74,13 +72,11 @@ class Policy:
     @cached_property
     def compiled(self) -> Any:
         """The function as Numba code of exactly the interface's signature, usable as a function pointer."""
-        import numba
-
+        from fairlead.policies.jit import compiled_rule
         from fairlead.policies.numba_signature import decide_signature
 
         # Third parties' code is compiled anew by each process: a cache would not notice a change of its helpers.
-        ours = self.package == "fairlead"
-        return numba.njit(decide_signature(), cache=ours, nogil=True, error_model="numpy")(self.function)
+        return compiled_rule(self.function, decide_signature(), kept=self.package == "fairlead")
 
     @cached_property
     def hash(self) -> str:
@@ -90,6 +86,13 @@ class Policy:
         except (OSError, TypeError):  # typed at a prompt
             code = self.function.__code__.co_code
         return hashlib.sha256(code).hexdigest()[:12]
+
+
+def reads_argument(function: Callable[..., Any], number: int) -> bool:
+    """Whether a function's code reads its argument of this number."""
+    names = function.__code__.co_varnames[number : number + 1]
+    read = (i.argval if isinstance(i.argval, tuple) else (i.argval,) for i in dis.get_instructions(function))
+    return any(name in names for found in read for name in found)
 
 
 def policy(

@@ -19,7 +19,7 @@ import numpy as np
 from fairlead.domain.outcomes import Fallback
 
 if TYPE_CHECKING:
-    from fairlead.policies.bundle import Bundle, Fault
+    from fairlead.policies.bundle import Fault, ModelBundle
 
 Clock = Callable[[], int]  # nanoseconds, as time.perf_counter_ns
 
@@ -33,7 +33,7 @@ LONGEST_PAUSE: Final = 1023
 class ModelRuntime:
     """One bundle's model at work, for one thread."""
 
-    def __init__(self, bundle: Bundle, clock: Clock | None = None) -> None:
+    def __init__(self, bundle: ModelBundle[Any], clock: Clock | None = None) -> None:
         from fairlead.policies.bundle import Fault
 
         self.fault: Fault | None = None  # why the model is never asked

@@ -1,7 +1,7 @@
 """Random-proportional latency: a random pair, the nearer the likelier.
 
 ASET (slides, 2025) binds in proportion to end-to-end delays. We read it as P ~ 1 / (2 (d + 2 sigma) + D): the faster,
-the more (assumption).
+the more (assumption). `transfer_ms` is added to that time, as by least-impedance.
 """
 
 from __future__ import annotations

@@ -10,13 +10,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from io import StringIO
 
 import numpy as np
 
-from fairlead.domain.errors import UserError, nearest
+from fairlead.domain.errors import UserError, nearest, shown
 from fairlead.domain.tasks import TaskScenario, TaskType
+from fairlead.inputs.files import read_text
 
+_MOST_MB = 32
 _POINTS = 65  # a curve is sampled at so many times, evenly
 
 
@@ -78,19 +80,19 @@ def read_curves(scenario: TaskScenario, kind: TaskType) -> Curves:
 def _rows(file: str, names: Sequence[str], needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
     columns = ("type", *names, "time_s", "progress")
     try:
-        with Path(file).open(encoding="utf-8", newline="") as text:
-            reader = csv.DictReader(text, strict=True)
-            header = reader.fieldnames or []
-            for column in header:
-                if column not in columns:
-                    raise UserError(f"{file}: unknown column {column!r}{nearest(column, columns)}")
-            for column in ("type", *needed, "time_s", "progress"):
-                if column not in header:
-                    raise UserError(f"{file}: the column {column} is missing (has: {', '.join(header) or 'none'})")
-            rows = [(reader.line_num, row) for row in reader]
-    except OSError as error:
-        raise UserError(f"{file}: can't read it: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
+        reader = csv.DictReader(StringIO(read_text(file, _MOST_MB), newline=""), strict=True)
+        header = list(reader.fieldnames or [])
+        for column in header:
+            if column not in columns:
+                raise UserError(f"{file}: unknown column {shown(column)}{nearest(column, columns)}")
+        for column in columns:
+            if header.count(column) > 1:
+                raise UserError(f"{file}: the column {column} is there twice")
+        for column in ("type", *needed, "time_s", "progress"):
+            if column not in header:
+                raise UserError(f"{file}: the column {column} is missing (has: {', '.join(header) or 'none'})")
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
         raise UserError(f"{file}: not a CSV file: {error}") from None
     for line, row in rows:
         if None in row or None in row.values():
@@ -101,11 +103,11 @@ def _rows(file: str, names: Sequence[str], needed: Sequence[str]) -> list[tuple[
 def _number(file: str, line: int, column: str, text: str, whole: bool = False) -> float:
     try:
         number = float(int(text)) if whole else float(text)
-    except ValueError:
+    except (OverflowError, ValueError):
         kind = "whole number" if whole else "number"
-        raise UserError(f"{file}:{line}: {column}: expected a {kind}, got {text!r}") from None
+        raise UserError(f"{file}:{line}: {column}: expected a {kind}, got {shown(text)}") from None
     if not 0 <= number < float("inf"):
-        raise UserError(f"{file}:{line}: {column} must be 0 or above, got {text}")
+        raise UserError(f"{file}:{line}: {column} must be 0 or above, got {shown(text)}")
     return number
 
 

@@ -7,18 +7,19 @@ users fetch it, none ships here. It is a map from types of GPU to jobs with thei
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairlead.domain.errors import UserError, nearest, one_line
+from fairlead.domain.errors import UserError, nearest, shown
 from fairlead.domain.tasks import TaskType
+from fairlead.inputs.files import read_json
 
-_JOB = re.compile(r"\('(.*)', (\d+)\)")  # a job's name, its number of GPUs
+_MOST_MB = 32
+_MOST = 1e18  # training steps a second
+_JOB = re.compile(r"\('(.*)', (\d{1,9})\)")  # a job's name, its number of GPUs
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,10 @@ def read_throughputs(kind: TaskType) -> Throughputs:
     file, job, gpu = str(kind.speed.file), str(kind.speed.job), str(kind.speed.gpu)
     by_gpu = _read(file)
     if gpu not in by_gpu:
-        raise UserError(f"{file}: unknown type of GPU {gpu!r}{nearest(gpu, by_gpu)}")
+        raise UserError(f"{file}: unknown type of GPU {shown(gpu)}{nearest(gpu, by_gpu)}")
     jobs = {(found[1], int(found[2])): figures for found, figures in _jobs(file, by_gpu[gpu])}
     if job not in (known := {name for name, _ in jobs}):
-        raise UserError(f"{file}: unknown job {job!r} on {gpu!r}{nearest(job, known)}")
+        raise UserError(f"{file}: unknown job {shown(job)} on {gpu!r}{nearest(job, known)}")
     alone: dict[int, Any] = {n: figures.get("null") for (name, n), figures in jobs.items() if name == job}
     measured = sorted((n, float(figure)) for n, figure in alone.items() if _is_throughput(figure))
     if not measured:
@@ -54,12 +55,7 @@ def read_throughputs(kind: TaskType) -> Throughputs:
 
 
 def _read(file: str) -> dict[str, Any]:
-    try:
-        data = json.loads(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{file}: can't read it: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{file}: not a file of throughputs: {one_line(error)}") from None
+    data = read_json(file, _MOST_MB)
     if not isinstance(data, dict) or not all(isinstance(jobs, dict) for jobs in data.values()):
         raise UserError(f"{file}: not a file of throughputs: expected a map of types of GPU to jobs")
     return data
@@ -71,11 +67,11 @@ def _jobs(file: str, jobs: dict[str, Any]) -> list[tuple[re.Match[str], dict[str
         found = _JOB.fullmatch(key)
         if found is None or not isinstance(figures, dict):
             shape = "\"('ResNet-18 (batch size 16)', 2)\" with a map of figures"
-            raise UserError(f"{file}: not a file of throughputs: expected jobs such as {shape}, got {key!r}")
+            raise UserError(f"{file}: not a file of throughputs: expected jobs such as {shape}, got {shown(key)}")
         made.append((found, figures))
     return made
 
 
 def _is_throughput(figure: Any) -> bool:
     """Whether it is a figure of a job that ran: 0 stands where there was not enough memory."""
-    return isinstance(figure, int | float) and not isinstance(figure, bool) and 0 < figure < float("inf")
+    return isinstance(figure, int | float) and not isinstance(figure, bool) and 0 < figure < _MOST

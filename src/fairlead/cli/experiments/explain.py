@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
 from fairlead.cli.console import console
-from fairlead.cli.experiments.run import MOST_SEED, check_outputs, write_outputs
+from fairlead.cli.experiments.run import MOST_SEED, check_outputs, compiling, write_outputs
 from fairlead.cli.experiments.tables import Columns, foot, head, print_fitting
+from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError
 from fairlead.experiments.explain import SOON_S, Alternative, Driver, Explanation, as_document, explain
 from fairlead.policies.interface import find
-from fairlead.policies.jit import compiled_before
 from fairlead.scenarios.loader import load
 
 _MOST_INPUTS, _MOST_GROUPS = 10, 6
@@ -33,8 +32,8 @@ def run_explain(args: argparse.Namespace) -> int:
     if not 0 <= args.seed <= MOST_SEED:
         raise UserError(f"--seed {args.seed}: expected a whole number from 0 to 2^31 - 1")
     scenario, policy = load(args.scenario, args.overrides), find(args.policy)
-    if not compiled_before():
-        print("compiling the engine (first run, about a minute)", file=sys.stderr)
+    if words := compiling():
+        note(words)
     errors = Console(stderr=True)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("playing", total=None)

@@ -13,6 +13,7 @@ examples:
   fairlead compare shifting --policies closest,farthest,load-balancing --json out.json
   fairlead compare shifting ecsrl --report out.html
   fairlead compare full-edge --set rate=100 --set rules.dispatch=request
+  fairlead compare ecsrl --policies closest,ecsrl --seeds 1 --log logs
   fairlead compare my-edge.yaml --jobs 4
   fairlead compare tapfinger-3 --policies tuned-rule,optimus,afs --seeds 50 --report tasks.html
   fairlead compare full-edge --seeds 1000 --ray auto --checkpoint full-edge.jsonl
@@ -58,6 +59,11 @@ def add_compare(commands: Any) -> None:
     )
     compare.add_argument("scenarios", nargs="+", metavar="SCENARIO", help=SCENARIO)
     _add_experiment(compare, checkpoint="keep every finished piece there, and go on from what is there")
+    compare.add_argument(
+        "--log",
+        metavar="DIR",
+        help="write what became of every request there, as Parquet: a file for each scenario, policy and seed",
+    )
 
 
 def add_sweep(commands: Any) -> None:

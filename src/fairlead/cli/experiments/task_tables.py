@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from fairlead.cli.catalog.task_listing import powers
-from fairlead.cli.experiments.sweep_tables import Grid, across, grid_of, seeds_of
-from fairlead.cli.experiments.tables import Columns, failed, foot, head, plus_minus, print_fitting
+from fairlead.cli.experiments.sweep_tables import Grid, across, grid_of, seeds_of_all
+from fairlead.cli.experiments.tables import Columns, failed, foot, head, plus_minus, print_fitting, seeds_of
 from fairlead.domain.tasks import TaskScenario
 from fairlead.experiments.compare import Comparison
 from fairlead.experiments.trial import AnyScenario
@@ -26,7 +26,7 @@ def show_tasks(out: Console, result: Comparison, given: list[str], overrides: li
         head(out, scenario, overrides)
         tasks = result.estimates(label, result.ranking(label)[0])["tasks"].mean
         out.print(
-            f"{seeds} paired seeds of {tasks:,.0f} tasks; mean and 95 % interval; steps of "
+            f"{seeds_of(seeds, tasks, 'task')}; steps of "
             f"{_tasks(scenario).rules.interval_s:g} s from arrival to completion"
         )
         if bound := result.bound_values(label):
@@ -42,7 +42,7 @@ def show_task_sweep(out: Console, result: Comparison, given: str, overrides: lis
     if labels:
         scenario = result.scenarios[labels[0]]
         head(out, scenario, overrides)
-        out.print(f"{seeds_of(result, labels)} paired seeds; mean and 95 % interval; steps from arrival to completion")
+        out.print(f"{seeds_of_all(result, labels)}; steps from arrival to completion")
         grid = grid_of(result, labels, "completion_steps")
         policies = sorted(result.ranking(labels[0]), key=lambda p: math.fsum(cells[p].mean for cells in grid.values()))
         columns = _marked(result, grid, policies)

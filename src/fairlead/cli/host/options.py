@@ -37,7 +37,7 @@ def add_detect(commands: Any) -> None:
     detect.add_argument(
         "--catalog", action="append", default=[], metavar="FILE.yaml", help="more devices; they go before ours"
     )
-    detect.add_argument("--watch", action="store_true", help="go on until Ctrl-C or SIGTERM")
+    detect.add_argument("--watch", action="store_true", help="go on until Ctrl-C, SIGTERM or SIGHUP")
     for name, default, words in (
         ("--static-every", 60.0, "look for hardware"),
         ("--dynamic-every", 5.0, "read load, temperature, clocks, memory and power"),

@@ -20,10 +20,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fairlead.cli.console import console
+from fairlead.cli.streams import note
 from fairlead.cli.trace.options import SHIPPED
 from fairlead.detect.nvml import load_nvml
-from fairlead.domain.errors import UserError, nearest
+from fairlead.domain.errors import RunError, UserError, nearest
 from fairlead.measure.files import check_folder, write_whole
+from fairlead.measure.numerals import counted
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.plots.tasks.progress import progress
 from fairlead.measure.report.static import converter, write_trace_plots
@@ -46,16 +48,17 @@ def run_trace(args: argparse.Namespace) -> int:
         with tell.bar:
             traces = traced(question, tell)
     except KeyboardInterrupt:
-        print(f"fairlead: interrupted; {tell.words()}", file=sys.stderr)
+        note(f"fairlead: interrupted; {tell.words()}")
         return 130
     except UserError as error:
-        raise UserError(f"{error}; {tell.words()}" if tell.done else str(error)) from None
+        kind = RunError if isinstance(error, RunError) else UserError
+        raise kind(f"{error}; {tell.words()}" if tell.done else str(error)) from None
     for name, text in family(traces, question.machine.name).items():
         write_whole(question.folder / name, text)
     _show(question, traces)
     if args.plots:
         written = write_trace_plots(_plots(question, traces), Path(args.plots), f"measured on {question.machine.name}")
-        print(f"{len(written)} plots written to {args.plots}", file=sys.stderr)
+        note(f"{len(written)} plots written to {args.plots}")
     return 0
 
 
@@ -179,7 +182,7 @@ class BarTell(Tell):
         """Say it."""
         self.done, self._total = runs, total
         if runs:
-            print(f"{runs} of {total} runs were finished before ({self._question.folder})", file=sys.stderr)
+            note(f"{runs} of {total} runs were finished before ({self._question.folder})")
         self._update(0.0)
 
     def running(self, task: Task, allocation: Allocation, repeat: int) -> None:
@@ -235,12 +238,12 @@ def _show(question: Question, traces: list[Traced]) -> None:
 
 def _end(question: Question, one: Traced) -> str:
     if one.of is not None:
-        return f"inference of {one.of:,} samples"
+        return f"inference of {counted(one.of, 'sample')}"
     first = one.runs[max(one.runs)][0]
     begin = f"training from a validation loss of {first.points[0].loss:.4g} to the target {one.target_loss:g}"
     if one.task.target_loss is not None:
         return begin
-    return f"{begin}, {100 * FALL:.0f} % of the way that it fell in {first.points[-1].count} epochs"
+    return f"{begin}, {100 * FALL:.0f} % of the way that it fell in {counted(first.points[-1].count, 'epoch')}"
 
 
 def _plots(question: Question, traces: list[Traced]) -> dict[str, Plot]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.measure.files import write_whole
+from fairlead.measure.numerals import counted
 from fairlead.measure.report.document import Document, number
 from fairlead.measure.report.explanation import check_explanation, plots, replayed
 from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
@@ -151,4 +152,4 @@ def _settings(document: Document) -> str:
         "versions": escape(versions(document))
     }
     found = document.get("assumptions") or []
-    return pairs("settings", rows) + (assumptions(f"{len(found)} assumptions", found) if found else "")
+    return pairs("settings", rows) + (assumptions(counted(len(found), "assumption"), found) if found else "")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, printable
+from fairlead.inputs.files import read_json
 from fairlead.measure.report.degradation_document import check_study, is_study
 from fairlead.measure.report.degradation_page import write_study_report
 from fairlead.measure.report.document import Document
@@ -17,18 +17,15 @@ from fairlead.measure.report.report_adapter import adapter_of
 from fairlead.measure.report.static import write_explanation_plots, write_plots, write_study_plots
 
 F = TypeVar("F")
+_MOST_MB = 256
 
 
 def read(path: Path) -> Document:
     """The document in a file that `--json` wrote."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; give one that `fairlead compare --json` wrote") from None
-    except OSError as error:
-        raise UserError(f"{path}: can't read it: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # not JSON, or not text, or nested without end
-        raise UserError(f"{path}: not JSON ({error}); give a file that `fairlead compare --json` wrote") from error
+        document = read_json(path, _MOST_MB)
+    except UserError as error:
+        raise UserError(f"{error}; give a file that `fairlead compare --json` wrote") from None
     try:
         _of(document, adapter_of(document).check, check_study, check_explanation)(document)
     except UserError as error:
@@ -38,12 +35,21 @@ def read(path: Path) -> Document:
 
 def write_any_report(document: Document, path: Path) -> None:
     """Write the page that belongs to the document."""
-    _of(document, write_report, write_study_report, write_explanation_report)(document, path)
+    _of(document, write_report, write_study_report, write_explanation_report)(_printable(document), path)
 
 
 def write_any_plots(document: Document, folder: Path) -> list[Path]:
     """Write the plots that belong to the document; the paths written."""
-    return _of(document, write_plots, write_study_plots, write_explanation_plots)(document, folder)
+    return _of(document, write_plots, write_study_plots, write_explanation_plots)(_printable(document), folder)
+
+
+def _printable(value: Any) -> Any:
+    """The same document without control characters, which end vl-convert's process."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return [_printable(item) for item in value] if isinstance(value, list) else value
 
 
 def _of(document: Any, comparison: F, study: F, explanation: F) -> F:

@@ -23,13 +23,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fairlead.domain.errors import PolicyError, UserError, one_line
 from fairlead.domain.task_facts import TaskFacts
 from fairlead.domain.task_records import KNOWLEDGE
+from fairlead.policies.interface import reads_argument
+
+if TYPE_CHECKING:
+    from fairlead.policies.model_runtime import Clock
+    from fairlead.policies.tasks.decider import TaskDecider
 
 Knowledge = Literal["progress", "speed"]
 ENTRY_POINT_GROUP = "fairlead.task_policies"  #: Where third parties name theirs, see `fairlead.sim.tasks.catalog`.
@@ -53,12 +58,10 @@ class TaskPolicy:
     @cached_property
     def compiled(self) -> Any:
         """The function as Numba code of exactly the interface's signature."""
-        import numba
-
+        from fairlead.policies.jit import compiled_rule
         from fairlead.policies.tasks.numba_signature import decide_signature
 
-        ours = self.package == "fairlead"  # see `fairlead.policies.interface`
-        return numba.njit(decide_signature(), cache=ours, nogil=True, error_model="numpy")(self.function)
+        return compiled_rule(self.function, decide_signature(), kept=self.package == "fairlead")
 
     def parameters(self, facts: TaskFacts) -> Any:
         """What it makes of the facts, float64 (P,). It sees speeds only if it declares that it knows them."""
@@ -70,6 +73,17 @@ class TaskPolicy:
             raise
         except (Exception, SystemExit) as error:  # a third party's: whatever it raises fails its run alone
             raise PolicyError(f"policy {self.name!r} raised {one_line(error)} while it prepared") from error
+
+    def decider(self, parameters: Any, clock: Clock | None = None) -> TaskDecider:
+        """The policy at work with its parameters; a clock, for live use, lets learned ones keep their time budget."""
+        from fairlead.policies.tasks.decider import TaskRuleDecider
+
+        return TaskRuleDecider(self, parameters)
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether it looks at `u`: if not, a snapshot has one answer."""
+        return reads_argument(self.function, 2)
 
     @property
     def known(self) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 
 from fairlead import __version__
 from fairlead.domain.errors import UserError, nearest
+from fairlead.inputs.files import read_json
 from fairlead.profile.kernels import Kernel, measure_runs
 from fairlead.profile.machine import Limits
 from fairlead.profile.predict.cross_validation import shipped_factors
@@ -31,6 +32,7 @@ from fairlead.profile.predict.tables import read_table
 from fairlead.profile.runtime import onnx_runtime
 
 _KIND = "calibration"
+_MOST_MB = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,12 +75,7 @@ class Calibration:
 
 def read_calibration(path: Path) -> Calibration:
     """From its file, checked."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: can't read it: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{path}: not a calibration: not valid JSON") from None
+    document = read_json(path, _MOST_MB)
     if not isinstance(document, dict) or document.pop("kind", None) != _KIND:
         raise UserError(f"{path}: not a calibration: expected what `fairlead calibrate` writes")
     try:

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from fairlead import __version__
+from fairlead.measure.numerals import counted
 from fairlead.profile.trace.allocation_grid import Traced
 from fairlead.profile.trace.allocations import Allocation
 
@@ -81,7 +82,7 @@ def _types(traces: Sequence[Traced], resources: Sequence[str], source: str) -> d
 
 def _end(one: Traced) -> str:
     if one.of is not None:
-        return f"inference of {one.of:,} samples"
+        return f"inference of {counted(one.of, 'sample')}"
     return f"training to a validation loss of {one.target_loss:g}"
 
 

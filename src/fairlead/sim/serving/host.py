@@ -7,43 +7,35 @@ becomes a PolicyError that names them. Learned policies don't look at a clock he
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairlead.domain.decision import RequestSnapshot, WindowSnapshot
+from fairlead.domain.decision import Decision, RequestSnapshot, WindowSnapshot
+from fairlead.domain.decision_log import DecisionLog, LoggedPolicy, decided, fallback_code
 from fairlead.domain.errors import PolicyError, nearest, one_line
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.scenario import Scenario
+from fairlead.measure.decision_log_file import write_log
+from fairlead.measure.serving_figures import serving_figures
 from fairlead.policies.decider import Decider, Setting, check_choice
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.randomness import POLICY, uniform
+from fairlead.sim.serving.account import Account
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, INTO_DRAIN, WINDOW, Plan, World
+from fairlead.sim.serving.log import decision_log
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.summary import summarise
 from fairlead.sim.serving.window_view import WindowView
 from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 _FIELDS = [*(REQUEST.names or ()), *(CANDIDATE.names or ())]
-
-
-@dataclass(frozen=True)
-class Account:
-    """How a run was decided."""
-
-    decisions: int  # of requests or streams; of a selector: windows
-    fallbacks: Mapping[str, int] = field(default_factory=dict)  # how often a learned policy fell back, by reason
-    active: Sequence[str] = ()  # selectors: the rule that decided in each window; the last goes on to the end
-
-    @property
-    def fallback_share(self) -> float:
-        """The share of decisions that the fallback rule made."""
-        return sum(self.fallbacks.values()) / max(1, self.decisions)
 
 
 @dataclass(frozen=True)
@@ -56,15 +48,24 @@ class Run:
     dispatched: Any = field(repr=False)  # int64 (W, nodes): requests sent to each node in each window
     account: Account = field(repr=False)
     figures: dict[str, float]
+    log: DecisionLog = field(repr=False)  # requests and rows with all that is needed to read them
+
+    def write_log(self, path: str | Path) -> None:
+        """Write the log as a Parquet file (needs pyarrow)."""
+        write_log(self.log, Path(path))
 
 
-def simulate(scenario: Scenario, policy: str | Policy, seed: int = 0) -> Run:
-    """Draw the workload of `seed` and run it to its end under the policy (of that name, or at that path)."""
+def simulate(scenario: Scenario, policy: str | Policy, seed: int = 0, exclusions: bool = False) -> Run:
+    """Draw the workload of `seed` and run it to its end under the policy (of that name, or at that path).
+
+    With `exclusions` the log also has the candidates of each request, and why some of them were excluded.
+    """
     plan, workload = build_plan(scenario), make_workload(scenario, seed)
-    world = new_world(plan, workload)
-    account = run(plan, world, find(policy) if isinstance(policy, str) else policy)
-    figures = summarise(scenario, plan, world) | {"fallback_share": account.fallback_share}
-    return Run(world.requests, world.rows, world.windows, world.dispatched, account, figures)
+    world = new_world(plan, workload, exclusions=exclusions)
+    found = find(policy) if isinstance(policy, str) else policy
+    account = run(plan, world, found)
+    log = decision_log(scenario, plan, world, found, account)
+    return Run(log.requests, log.rows, world.windows, world.dispatched, account, serving_figures(log), log)
 
 
 def run(plan: Plan, world: World, policy: Policy) -> Account:
@@ -86,26 +87,59 @@ def run_decider(plan: Plan, world: World, decider: Decider) -> Account:
     stops = (0 if decider.rules else AT_DECIDE) | (AT_WINDOW | INTO_DRAIN if decider.windows else 0)
     view = WindowView(plan, decider.nodes, decider.mix) if decider.windows else None
     stats = np.zeros((1, view.features if view else 0), np.float32)
-    active: list[str] = []
+    asked, picked = list[Decision](), list[tuple[float, Decision]]()  # about requests; about windows, from when on
     while handle.codes[0] in (DECIDE, WINDOW):
         if view:
             view.observe(handle, stats)
-            decider.decide(WindowSnapshot(stats))
+            picked.append((float(clock["now_ms"]), decider.decide(WindowSnapshot(stats))))
         if decider.rules:
             handle.chosen[0] = decider.active
         elif clock["waiting"]:
             first, last, i = int(clock["first"]), int(clock["last"]), int(clock["request"])
             shown = world.requests[i : i + 1], world.candidates[first:last], world.excluded[first:last]
             u = uniform(int(clock["seed"]), POLICY, i, 0)
-            handle.chosen[0] = decider.decide(RequestSnapshot(*shown, first=first), u).choice
-        rule = decider.rules[decider.active].name if decider.rules else decider.name
-        if view:
-            active.append(rule)
-        _advance(handle, stops, rule)
-        _check(world, rule, handle.codes[0])
+            asked.append(decider.decide(RequestSnapshot(*shown, first=first), u))
+            handle.chosen[0] = asked[-1].choice
+        who = decider.rules[decider.active].name if decider.rules else decider.name
+        _advance(handle, stops, who)
+        _check(world, who, handle.codes[0])
     if decider.rules:
         decider.decided(int(clock["decisions"]))
-    return Account(decider.decisions, _by_reason(decider.fallbacks), active)
+    return _account(world, decider, asked, picked)
+
+
+def _account(world: World, decider: Decider, asked: list[Decision], picked: list[tuple[float, Decision]]) -> Account:
+    """Who decided each request, with what probability, and why a rule had to."""
+    count, reasons = decider.decisions, _by_reason(decider.fallbacks)
+    if asked or not decider.rules:
+        who = list(dict.fromkeys((d.policy, d.hash) for d in asked))
+        return Account(
+            count,
+            reasons,
+            policies=[LoggedPolicy(*names) for names in who],
+            decided_by=np.array([who.index((d.policy, d.hash)) for d in asked], np.int64),
+            probability=np.array([d.probability for d in asked]),
+            fallback=np.array([fallback_code(d.fallback) for d in asked], np.int64),
+        )
+    rules = list(dict.fromkeys(decider.rules))  # the fallback rule may be one of the others, too
+    policies = [LoggedPolicy(rule.name, rule.hash) for rule in rules]
+    certain = np.array([math.nan if rule.draws else 1.0 for rule in rules])
+    if not picked:
+        why = fallback_code(next(iter(decider.fallbacks), None))
+        return Account(count, reasons, policies=policies, probability=certain[0], fallback=why)
+    active = [rules.index(decider.rules[d.choice]) for _, d in picked]
+    times_ms = world.rows["time_ms"][decided(world.rows)]
+    window = np.searchsorted([from_ms for from_ms, _ in picked], times_ms, side="right") - 1
+    by_rule = np.array(active)[window]
+    return Account(
+        count,
+        reasons,
+        [rules[rule].name for rule in active],
+        policies=policies,
+        decided_by=by_rule,
+        probability=certain[by_rule],
+        fallback=np.array([fallback_code(d.fallback) for _, d in picked])[window],
+    )
 
 
 def _by_reason(fallbacks: Mapping[Fallback, int]) -> dict[str, int]:

@@ -39,9 +39,9 @@ def find_task_policy(name: str, also: Iterable[str] = ()) -> TaskPolicy:
     if name in broken:
         raise UserError(broken[name])
     if name in (learned := learned_task_policies()):
-        return learned[name].opened()
+        return learned[name]
     if is_path(name):
-        return from_folder(name, Path(name)).opened()
+        return from_folder(name, Path(name))
     if name in registry()[0]:
         raise UserError(f"policy {name!r} decides on requests; this is a scenario of tasks (see `fairlead policies`)")
     raise UserError(f"unknown task policy {name!r}{nearest(name, [*found, *learned, *also])}")

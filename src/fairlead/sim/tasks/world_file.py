@@ -13,7 +13,8 @@ import numpy as np
 
 from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.tasks import TaskScenario
-from fairlead.policies.tasks.learned import signature_of
+from fairlead.measure.files import write_whole
+from fairlead.policies.tasks.bundle import signature_of
 from fairlead.policies.tasks.tuned_rule import parameters
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.layout import LINK_CHANGE, TASK_RULES, TaskPlan
@@ -29,7 +30,7 @@ class TaskWorld:
     name: str
     plan: TaskPlan
     rule: Any  # float64: parameters of the tuned rule
-    tasks: dict[str, Any]  # resources and types, as manifests of bundles have them
+    tasks: dict[str, Any]  # resources, types and their speeds, as manifests of bundles have them
     overrides: tuple[str, ...] = ()
 
 
@@ -46,7 +47,7 @@ def save_task_world(world: TaskWorld, file: Path) -> None:
     arrays = {name: _bytes(name, array) for name, array in world.plan._asdict().items()}
     content = BytesIO()
     np.savez_compressed(content, about=np.array(about), rule=world.rule, **arrays)
-    file.write_bytes(content.getvalue())
+    write_whole(file, content.getvalue())
 
 
 def load_task_world(file: Path) -> TaskWorld:
