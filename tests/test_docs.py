@@ -115,8 +115,14 @@ def test_the_tables_list_what_ships() -> None:
     listed = first_column(guide, "| task policy | how it places | knows | touches running tasks |\n")
     assert sorted(listed) == sorted(task_policies())
     examples = sorted(p.parent.name for p in ROOT.glob("examples/*/README.md"))
-    for page in ("README.md", "examples/README.md"):
-        assert first_column(page, "| example | shows |\n") == examples
+    assert first_column("examples/README.md", "| example | shows |\n") == examples
+
+
+def test_the_readme_counts_what_ships() -> None:
+    page = (ROOT / "README.md").read_text()
+    ours = [p for p in rules().values() if p.package == "fairlead"]
+    assert f"{len(available())} scenarios, {len(ours)} rules" in page
+    assert f"{len(available_tasks())} scenarios, {len(task_policies())} policies" in page
 
 
 # ---- the reference
