@@ -160,7 +160,7 @@ def kept(process: subprocess.Popen[str], out: Path, exit_code: int, why: str) ->
     document = json.loads(out.read_text())
     seeds = len(document["scenarios"]["ecsrl"]["seeds"])
     assert document["complete"] is False
-    assert f"fairlead: {why}; {seeds} of {SEEDS} trials were finished and are kept" in stderr
+    assert f"fairlead: {why}; {seeds} of {SEEDS} trials are finished and kept" in stderr
     assert f"{seeds} paired seeds" in stdout
     return seeds
 
@@ -223,7 +223,7 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
         assert bar.tasks[0].description == words
         tell(13, 60)
         assert (bar.tasks[0].description, bar.tasks[0].completed, bar.tasks[0].total) == ("sweeping", 13, 60)
-    assert capsys.readouterr().err == 2 * "12 of 60 trials were finished before (kept.jsonl)\n"
+    assert capsys.readouterr().err == 2 * "12 of 60 trials are already finished (kept.jsonl)\n"
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])
