@@ -6,10 +6,10 @@ import argparse
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,11 +72,13 @@ def test_wrong_input_gets_one_line_and_exit_code_2(arguments: list[str], message
 
 
 def test_help_comes_in_under_half_a_second_and_has_examples() -> None:
+    """Of processor time, which tests beside this one don't lengthen."""
     best = 9.0
     for _ in range(3):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = fairlead("--help")
-        best = min(best, time.perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert done.returncode == 0
     assert "examples:" in done.stdout
     assert "fairlead compare full-edge" in done.stdout
@@ -158,7 +160,7 @@ def kept(process: subprocess.Popen[str], out: Path, exit_code: int, why: str) ->
     document = json.loads(out.read_text())
     seeds = len(document["scenarios"]["ecsrl"]["seeds"])
     assert document["complete"] is False
-    assert f"fairlead: {why}; {seeds} of {SEEDS} trials were finished and are kept" in stderr
+    assert f"fairlead: {why}; {seeds} of {SEEDS} trials are finished and kept" in stderr
     assert f"{seeds} paired seeds" in stdout
     return seeds
 
@@ -221,7 +223,7 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
         assert bar.tasks[0].description == words
         tell(13, 60)
         assert (bar.tasks[0].description, bar.tasks[0].completed, bar.tasks[0].total) == ("sweeping", 13, 60)
-    assert capsys.readouterr().err == 2 * "12 of 60 trials were finished before (kept.jsonl)\n"
+    assert capsys.readouterr().err == 2 * "12 of 60 trials are already finished (kept.jsonl)\n"
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])

@@ -70,11 +70,12 @@ def trace(*arguments: str, cpu: str = "1", repeats: str = "1") -> int:
 
 
 def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, **options: str) -> str:
-    """The one line that a command which fails says."""
+    """The one line that a command which fails says, after how long it expected to take."""
     assert trace(*arguments, **options) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    (line,) = said.err.splitlines()
+    *before, line = said.err.splitlines()
+    assert all(re.match(r"\d+ runs? to do, |the first run took ", other) for other in before)
     return line
 
 
@@ -201,7 +202,7 @@ def test_several_tasks_make_one_family(capsys: pytest.CaptureFixture[str]) -> No
     assert trace(*both, f"more={program(ANSWERS)}", "--target-loss", "trains=0.5") == 2  # the program has changed
     capsys.readouterr()
     assert trace(*both[1:], f"more={program(ANSWERS)}") == 0
-    assert "1 of 2 runs were finished before (out)" in capsys.readouterr().err
+    assert "1 of 2 runs are already finished (out)" in capsys.readouterr().err
     assert list(load_tasks("out/family.yaml").types) == ["answers", "more"]
 
 
@@ -230,6 +231,24 @@ def test_the_bar_tells_the_run_and_how_far_it_is() -> None:
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.stderr)
     assert "task with 1 CPU, run 1 of 3: epoch 1, loss 1" in shown
     assert "2 of 3 runs" in shown
+
+
+def test_it_says_beforehand_how_long_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = iter([0.0, 100.0, 120.0])
+    monkeypatch.setattr("fairlead.cli.trace.command.time.monotonic", lambda: next(now_s))
+    tell = BarTell(Question([], this_machine(None, {}, False), [Allocation(1)], 3, 10, 60.0, tmp_path))
+    monkeypatch.setattr(tell, "_update", lambda share: None)  # its bar looks at the clock
+    monkeypatch.setattr(tell.bar, "update", lambda *args, **fields: None)
+    tell.kept(0, 12)
+    tell.running(Task("convnet", ("x",), "0"), Allocation(1), 1)
+    tell.finished()
+    tell.finished()  # says no more
+    assert capsys.readouterr().err.splitlines() == [
+        "12 runs to do, at most 12 min (--timeout); an estimate follows the first run",
+        "the first run took 20 s; about 3.67 min left if all take as long",
+    ]
 
 
 def test_the_bar_moves_within_a_run(tmp_path: Path) -> None:
@@ -420,11 +439,11 @@ def test_what_is_finished_is_kept_when_another_run_fails(capsys: pytest.CaptureF
     program(body)
     line = error_of(capsys, "task.py", cpu="1,2")
     assert line.startswith("fairlead: task with 1 CPU: it failed with exit code 1: broken")
-    assert line.endswith("1 of 2 runs were finished and are kept; the same command goes on with what out has")
+    assert line.endswith("1 of 2 runs are finished and kept; run the same command again to resume from out")
     assert not Path("out/family.yaml").exists()
     Path("fixed").touch()
     assert trace("task.py", cpu="1,2") == 0
-    assert "1 of 2 runs were finished before (out)" in capsys.readouterr().err
+    assert "1 of 2 runs are already finished (out)" in capsys.readouterr().err
     assert Path("count").read_text() == "xxx"  # two CPUs, one that failed, one
     before = {file: file.read_bytes() for file in Path("out").glob("*.*")}
     assert trace("task.py", cpu="1,2") == 0
@@ -519,8 +538,9 @@ def test_an_interrupt_ends_the_task_and_keeps_what_is_finished(
         _, said = process.communicate(timeout=60)
         assert process.returncode == 130
         assert said.splitlines() == [
-            "1 of 2 runs were finished before (out)",
-            "fairlead: interrupted; 1 of 2 runs were finished and are kept; the same command goes on with what out has",
+            "1 of 2 runs are already finished (out)",
+            "1 run to do, at most 10 min (--timeout)",
+            "fairlead: interrupted; 1 of 2 runs are finished and kept; run the same command again to resume from out",
         ]
         assert all(map(ends, pids))
     Path("pids").unlink()

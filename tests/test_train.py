@@ -204,7 +204,7 @@ def test_a_training_that_is_stopped_goes_on_where_it_was(agent: str, number: int
         process.send_signal(number)
         words = process.communicate(timeout=120)[1]
         assert process.returncode == 130, words
-    assert "the same command with --resume goes on" in words
+    assert "run the same command with --resume to continue" in words
     assert {"model.onnx", "manifest.json", "curve.csv", "checkpoint"} <= {p.name for p in tmp_path.iterdir()}
     before = curve_of(tmp_path)
     stopped_at = torch.load(tmp_path / "checkpoint", weights_only=False)["steps"]
@@ -262,7 +262,7 @@ def test_what_is_stopped_before_it_is_validated_is_kept_and_restored_as_it_was(
         (["--resume", "--hyper", "gamma=0.5"], "gamma was 0.99, now 0.5"),
         (["--resume", "--seed", "1"], "seed was 0, now 1"),
         (["--resume", "--set", "duration_s=30"], "scenarios was another"),
-        ([], "there is a training; --resume goes on with it"),
+        ([], "a training is already there; continue it with --resume"),
     ],
 )
 def test_a_training_is_not_mixed_with_another(

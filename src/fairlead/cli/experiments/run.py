@@ -184,7 +184,7 @@ class ProgressTeller:
         if self._before < 0:
             self._before = done
             if done:
-                note(f"{done} of {total} trials were finished before ({self._checkpoint})")
+                note(f"{done} of {total} trials are already finished ({self._checkpoint})")
         elif done > self._before:
             self._bar.update(self._task, description=self._verb)
         self._bar.update(self._task, completed=done, total=total)
@@ -228,16 +228,16 @@ def _close(result: Comparison, checkpoint: Path | None) -> int:
     for name in result.policies:
         if line := _fallback_line(result, name):
             note(f"fairlead: {line}")
-    rest = "the others are whole" if len(result.failures) < len(result.policies) else "there are no others"
+    rest = "other results are unaffected" if len(result.failures) < len(result.policies) else "no other policy ran"
     for line, names in _by_line(result.failures).items():
         which = "" if names[0] in line else f" ({', '.join(names)})"
         note(f"fairlead: {line}{which}; its runs are marked failed, {rest}")
     if result.interrupted:
         done = sum(len(result.done_seeds(label)) for label in result.scenarios)
         total = len(result.scenarios) * len(result.seeds)
-        where = f"; the same command goes on with what {checkpoint} has" if checkpoint and done else ""
-        note(f"fairlead: {result.interrupted}; {done} of {total} trials were finished and are kept{where}")
+        where = f"; run the same command again to resume from {checkpoint}" if checkpoint and done else ""
+        note(f"fairlead: {result.interrupted}; {done} of {total} trials are finished and kept{where}")
         return 130 if result.interrupted == "interrupted" else 1
     if checkpoint:
-        note(f"all trials are kept in {checkpoint}; the same command, or more values and seeds, reuses them")
+        note(f"all trials are kept in {checkpoint}; the same command reuses them, also with more values or seeds")
     return 1 if result.failures else 0

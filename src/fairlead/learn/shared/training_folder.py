@@ -30,7 +30,7 @@ def alone(out: Path, resume: bool) -> Iterator[None]:
         except OSError:
             raise UserError(f"{out}: another training is at work in this folder (give another --out)") from None
         if not resume and checkpoint.exists():
-            raise UserError(f"{out}: there is a training; --resume goes on with it, or give another --out")
+            raise UserError(f"{out}: a training is already there; continue it with --resume, or give another --out")
         if not resume and (out / "manifest.json").exists():
             raise UserError(f"{out}: there is a bundle, without its training; give another --out")
         yield
