@@ -6,10 +6,10 @@ import argparse
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,11 +72,13 @@ def test_wrong_input_gets_one_line_and_exit_code_2(arguments: list[str], message
 
 
 def test_help_comes_in_under_half_a_second_and_has_examples() -> None:
+    """Of processor time, which tests beside this one don't lengthen."""
     best = 9.0
     for _ in range(3):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = fairlead("--help")
-        best = min(best, time.perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert done.returncode == 0
     assert "examples:" in done.stdout
     assert "fairlead compare full-edge" in done.stdout

@@ -601,7 +601,7 @@ def test_a_bundle_keeps_the_speeds_of_its_training(trained: Path) -> None:
     assert isinstance(policy, LearnedTaskPolicy)
     assert policy.bundle.manifest.document["tasks"]["speeds"] == world.tasks["speeds"]
     assert sorted(world.tasks["speeds"]) == ["insensitive", "sensitive"]
-    assert policy.bundle.warning(policy.name, facts_of(load_tasks("tapfinger-3"), world.plan)) == ""
+    assert policy.bundle.warning("mine", facts_of(load_tasks("tapfinger-3"), world.plan)) == ""
 
 
 def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:

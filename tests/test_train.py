@@ -29,7 +29,8 @@ import torch
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from fairlead.cli.main import _parser, main
-from fairlead.cli.train.command import _aset, _command, _ecsrl, _plain, _Teller
+from fairlead.cli.train.agents import aset_learner, ecsrl_learner
+from fairlead.cli.train.serving import _command, _plain, _Teller
 from fairlead.domain.errors import UserError
 from fairlead.learn.aset.agent import SEVEN, Aset, AsetSettings, WindowGroup
 from fairlead.learn.aset.q_learning import AllActionsDQN
@@ -380,7 +381,9 @@ def test_the_command_in_a_shipped_manifest_has_the_settings_that_are_there(name:
     words = shlex.split(about["reproduce"])
     args = _parser().parse_args(words[1:])
     assert _parser().parse_args(shlex.split(_command(args))[1:]) == args
-    learner = (_aset if args.agent == "aset" else _ecsrl)(args, [place(args.scenarios[0], "duration_s=2")], [])
+    learner = (aset_learner if args.agent == "aset" else ecsrl_learner)(
+        args, [place(args.scenarios[0], "duration_s=2")], []
+    )
     assert json.loads(json.dumps(asdict(learner.settings))) | {"steps": args.steps} == about["settings"]
     assert len(about["scenarios"]) == len(args.scenarios) * len(args.rates.split(","))
     assert args.seed == about["seed"]

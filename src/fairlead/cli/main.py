@@ -103,7 +103,7 @@ _RUN = {
     "explain": "experiments.explain:run_explain",
     "degradation simulate": "degradation.simulate:run_simulate",
     "degradation measure": "degradation.measure:run_measure",
-    "train": "train.command:run_train",
+    "train": "train.agents:run_train",
     "detect": "host.detect:run_detect",
     "profile": "models.profile:run_profile",
     "predict": "models.predict:run_predict",
