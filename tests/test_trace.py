@@ -404,7 +404,7 @@ FAILURES = [
 
 @pytest.mark.parametrize(("body", "words"), FAILURES)
 def test_a_task_that_fails_is_one_line(body: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    line = error_of(capsys, program(body), "--target-loss", "0.1")
+    line = error_of(capsys, program(body), "--target-loss", "0.1", code=1)
     assert line.startswith("fairlead: task with 1 CPU: ")
     assert words in line
     assert not list(Path("out").glob("**/run.json"))
@@ -414,14 +414,14 @@ def test_a_task_that_fails_is_one_line(body: str, words: str, capsys: pytest.Cap
 @pytest.mark.parametrize("closed", ["", "os.close(1)\n"])
 def test_a_task_that_hangs_is_ended_and_told(closed: str, capsys: pytest.CaptureFixture[str]) -> None:
     body = f"open('pid', 'w').write(str(os.getpid()))\ntell(epoch=0, loss=2)\n{closed}time.sleep(600)\n"
-    line = error_of(capsys, program(body), "--timeout", "2")
+    line = error_of(capsys, program(body), "--timeout", "2", code=1)
     assert line == ("fairlead: task with 1 CPU: not done in 2 s (--timeout), after 0 epochs, with a loss of 2 at best")
     assert ends(int(Path("pid").read_text()))
 
 
 def test_a_loss_that_does_not_fall_has_no_target(capsys: pytest.CaptureFixture[str]) -> None:
     body = "for epoch in range(9): tell(epoch=epoch, loss=1 + epoch)\n"
-    line = error_of(capsys, program(body), "--epochs", "4")
+    line = error_of(capsys, program(body), "--epochs", "4", code=1)
     assert line.endswith("its loss does not fall: 1 before training, 1 at best in 4 epochs")
 
 
@@ -437,7 +437,7 @@ def test_what_is_finished_is_kept_when_another_run_fails(capsys: pytest.CaptureF
         f"{COUNTS}if len(os.sched_getaffinity(0)) == 1 and not os.path.exists('fixed'): sys.exit('broken')\n{ANSWERS}"
     )
     program(body)
-    line = error_of(capsys, "task.py", cpu="1,2")
+    line = error_of(capsys, "task.py", cpu="1,2", code=1)
     assert line.startswith("fairlead: task with 1 CPU: it failed with exit code 1: broken")
     assert line.endswith("1 of 2 runs are finished and kept; run the same command again to resume from out")
     assert not Path("out/family.yaml").exists()
