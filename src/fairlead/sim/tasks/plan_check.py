@@ -39,7 +39,7 @@ def check_task_plan(plan: TaskPlan) -> None:
     require(1 <= n <= MOST_CLUSTERS and k > 0 and j > 0, "there are no clusters, resources or types, or too many")
     _check_rules(plan.rules[0])
     require(((plan.role >= 0) & (plan.role < len(ROLES)) | (plan.role == UNNEEDED)).all(), "role is out of range")
-    require((np.diff(plan.role == UNNEEDED) >= 0).all(), "resources that no task needs are not the last")
+    require((np.diff((plan.role == UNNEEDED).astype(int)) >= 0).all(), "resources that no task needs are not the last")
     require(sorted(plan.resource.tolist()) == list(range(k)), "resource is no order")
     for name in ("capacity", "minimum", "most"):
         within(name, getattr(plan, name), 0, _MOST_AMOUNT)
