@@ -2,19 +2,21 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-TESTS_AT_ONCE := -n 2 --dist loadfile # files of tests, side by side
+TESTS_AT_ONCE := -n 2 --dist worksteal  # a half each; who is done first takes over from the other's half
 
-.PHONY: help up env test test-fast check bench docs lock clean
+.PHONY: help up env test test-slow check bench docs reference lock clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make up      set up and run a short comparison"
-	@echo "make env     set up all extras, as the tests need them"
-	@echo "make test    set up and run the tests"
-	@echo "make check   lint, types, import directions, docs (what CI runs, with the tests)"
-	@echo "make bench   run the benchmarks"
-	@echo "make docs    build the docs site into site/"
-	@echo "make lock    lock the versions anew"
+	@echo "make up         set up and run a short comparison"
+	@echo "make env        set up all extras, as the tests need them"
+	@echo "make test       set up and run the tests, but for the slow ones"
+	@echo "make test-slow  run the slow ones: trainings, long comparisons, real models"
+	@echo "make check      lint, types, import directions, docs (what CI runs, with all tests)"
+	@echo "make bench      run the benchmarks"
+	@echo "make docs       build the docs site into site/"
+	@echo "make reference  write the generated reference pages anew"
+	@echo "make lock       lock the versions anew"
 
 # The environments: .core is what a user gets, with reports and the gym; .dev adds what tests and checks need.
 $(VENV)/.made:
@@ -41,10 +43,10 @@ up: $(VENV)/.core
 env: $(VENV)/.dev
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(TESTS_AT_ONCE)
-
-test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow" $(TESTS_AT_ONCE)
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow $(TESTS_AT_ONCE)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -64,6 +66,9 @@ bench: $(VENV)/.dev
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
+
+reference: $(VENV)/.dev
+	$(BIN)/python docs/reference/make.py
 
 lock: $(VENV)/.made
 	cd requirements && for name in uv build; do \

@@ -26,11 +26,12 @@ from fairlead.domain.outcomes import Fallback
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.conflicts import COPIES
 from fairlead.policies.jit import typed_kernel
-from fairlead.policies.tasks.learned import Placer
+from fairlead.policies.tasks.learned import from_folder
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.reference.tasks import ReferenceTasks
 from fairlead.sim.tasks.engine import advance, begin, over
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
@@ -97,7 +98,7 @@ def _reference_steps_per_s(scenario: TaskScenario) -> float:
 
 def _episode_s(scenario: TaskScenario, name: str) -> float:
     plan, policy = build_task_plan(scenario), task_policies()[name]
-    given = policy.parameters(scenario, plan.steps)
+    given = policy.parameters(facts_of(scenario, plan))
     episodes = EPISODES.get(name, 50)
     run_tasks(plan, new_worlds(plan, [0]), policy, given)
     worlds = new_worlds(plan, np.arange(episodes))
@@ -118,17 +119,18 @@ def _decision_us(scenario: TaskScenario, size: str, decisions: int) -> dict[str,
     with tempfile.TemporaryDirectory() as folder:
         manifest = {"summary": "untrained", "tasks": world.tasks, "prior": "copies"}
         write_bundle(Path(folder), TapFinger(shape_of(world.plan), size), world, manifest, "")
-        placer = Placer(Path(folder))
-        _ = placer.session  # while its file is there
+        policy = from_folder("untrained", Path(folder))
+        placer = policy.decider(world.rule)  # opens the model while its file is there
     taken: dict[str, list[int]] = {"": [], "_tuned_rule": []}
     handle = Handle(world.plan, new_worlds(world.plan, [0]))
     answer = new_placements(world.plan, handle.room)
     while len(taken[""]) < decisions and not handle.over:
         snapshot = handle.snapshot()
         if (snapshot.excluded == 0).any():
-            for who, decide in (("", placer.decide), ("_tuned_rule", tuned_rule.compiled)):
+            rule = tuned_rule.decider(world.rule)
+            for who, decide in (("", placer.decide), ("_tuned_rule", rule.decide)):
                 start = time.perf_counter_ns()
-                decide(snapshot, world.rule, 0.5, answer)
+                decide(snapshot, 0.5, answer)
                 taken[who].append(time.perf_counter_ns() - start)
         count = tuned_rule.compiled(handle.snapshot(), world.rule, 0.5, answer)
         assert handle.place(answer, count) == FINE

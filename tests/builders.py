@@ -13,14 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.domain.decision_log import DecisionLog
 from fairlead.domain.hardware import Degradation, Device, Link, LinkChange, Node
 from fairlead.domain.models import Batching, Deployment, Latency, Model, Variant
 from fairlead.domain.records import REQUEST
 from fairlead.domain.scenario import Rules, Scenario, check
 from fairlead.domain.workload import Arrivals, Draw, Phase, Source, Workload
 from fairlead.policies.interface import Policy
+from fairlead.sim.serving.account import Account
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import DRAWS, STREAM, World
+from fairlead.sim.serving.log import decision_log
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.workload import Workload as Drawn
 from fairlead.sim.serving.workload import make_workload
@@ -197,6 +200,11 @@ def finished(made: Scenario, seed: int, policy: Policy) -> World:
     world = new_world(plan, make_workload(made, seed))
     run(plan, world, policy)
     return world
+
+
+def log_of(made: Scenario, world: World) -> DecisionLog:
+    """Its decision log, which does not know who decided."""
+    return decision_log(made, build_plan(made), world, FIRST, Account(0))
 
 
 def seen(world: World) -> bytes:

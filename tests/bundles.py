@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from fairlead.domain.decision import RequestSnapshot
+from fairlead.policies.decider import Decider
 from fairlead.policies.observe import DISPATCH_VERSION, SLOT, WINDOW_VERSION, dispatch_size, window_size
 
 
@@ -81,3 +83,8 @@ def edit(folder: Path, **changes: Any) -> Path:
     manifest = {k: v for k, v in (json.loads(file.read_text()) | changes).items() if v is not None}
     file.write_text(json.dumps(manifest))
     return folder
+
+
+def ask(live: Decider, request: Any, candidates: Any, excluded: Any, u: float) -> int:
+    """What a decider chooses for a request."""
+    return live.decide(RequestSnapshot(request, candidates, excluded), u).choice

@@ -13,12 +13,17 @@ from unittest.mock import patch
 
 import numpy as np
 
+from fairlead.domain.decision import Decision, RequestSnapshot, WindowSnapshot
 from fairlead.domain.records import CANDIDATE
 from fairlead.policies.bundle import Bundle, Fault
 from fairlead.policies.bundle_registry import LearnedPolicy, shipped
+from fairlead.policies.decider import Setting
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving import host
+from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.workload import make_workload
+from fairlead.sim.serving.world import new_world
 
 FOLDER = Path(__file__).parent / "golden"
 SEED = 77_001  # of no training: those are above 2**31
@@ -30,20 +35,20 @@ def recorded(policy: LearnedPolicy, scenario: Any, seed: int = SEED) -> list[tup
     """Every question that the simulator's host asked, and its answer: copies."""
     seen: list[tuple[Any, ...]] = []
 
-    class Asked(Dispatcher):
-        def decide(self, request: Any, candidates: Any, excluded: Any, u: float) -> int:
-            choice = super().decide(request, candidates, excluded, u)
-            seen.append((request.copy(), candidates.copy(), excluded.copy(), u, choice))
-            return choice
+    plan = build_plan(scenario)
+    decider = policy.decider(host.setting_of(plan))
+    answer = decider.decide
 
-    class Picked(Selector):
-        def select(self, stats: Any) -> Any:
-            chosen = super().select(stats)
-            seen.append((stats[0].copy(), self.rules[chosen[0]].name))
-            return chosen
+    def noted(snapshot: Any, u: float = 0.0) -> Decision:
+        made = answer(snapshot, u)
+        if isinstance(snapshot, WindowSnapshot):
+            seen.append((snapshot.stats[0].copy(), decider.rules[made.choice].name))
+        else:
+            seen.append((*(array.copy() for array in snapshot[:3]), u, made.choice))
+        return made
 
-    with patch.object(host, "Dispatcher", Asked), patch.object(host, "Selector", Picked):
-        host.simulate(scenario, policy, seed)
+    with patch.object(decider, "decide", noted):
+        host.run_decider(plan, new_world(plan, make_workload(scenario, seed)), decider)
     return seen
 
 
@@ -75,12 +80,12 @@ def asked_live(bundle: Bundle, golden: Any) -> tuple[list[Any], list[Any], int]:
     manifest = bundle.manifest
     assert not isinstance(manifest, Fault)
     if manifest.kind == "selector":
-        live = Selector(bundle, manifest.slots, manifest.window_ms)
+        live = Selector("golden", bundle, Setting(manifest.slots, manifest.window_ms))
         chosen = [live.rules[i].name for row in golden["stats"] for i in live.select(row[None])]
         return golden["chosen"].tolist(), chosen, live.fallbacks.total()
-    dispatcher = Dispatcher(bundle)
+    dispatcher = Dispatcher("golden", bundle)
     snapshots = zip(*(golden[name] for name in ("requests", "candidates", "excluded", "counts", "u")), strict=True)
-    choices = [dispatcher.decide(request, c[:n], e[:n], u) for request, c, e, n, u in snapshots]
+    choices = [dispatcher.decide(RequestSnapshot(request, c[:n], e[:n]), u).choice for request, c, e, n, u in snapshots]
     return golden["choices"].tolist(), choices, dispatcher.fallbacks.total()
 
 

@@ -29,7 +29,7 @@ _FEW = ["--seeds", "1", "--set", "duration_s=5", "--jobs", "1"]
 _SHORT = ["--set", "duration_s=5", "--hyper", "validations=1", "--hyper", "validation_workloads=2"]
 CHEAP = {
     "compare": _FEW,
-    "sweep": _FEW,
+    "sweep": [*_FEW, "--no-bound"],  # the bound takes most of the time; `compare` has it
     "trace": ["--cpu", "1", "--repeats", "1"],
     "train aset": [*_SHORT, "--hyper", "groups=1", "--hyper", "learning_starts=1", "--steps", "20"],
     "train tapfinger": [
@@ -55,7 +55,7 @@ NOT_RUN = {
     r"^source ": "changes the reader's shell",
     r"^(\S*/)?(uv )?pip install |^apt install ": "changes the environment; test_plugins installs the example",
     r"^(\S*/)?pre-commit install$": "writes into .git",
-    r"^sh run\.sh$|^python main\.py$": "test_examples runs it",
+    r"^sh run\.sh$|^(\S*/)?python main\.py$": "test_examples runs it",
     r"^ray (start|stop|status)| --ray ": "test_ray runs it on a cluster of its own",
     r"^python -m benchmarks\.": "takes minutes: `make bench`",
     r"^python -m fairlead\.learn\.tapfinger ": "needs a GPU to be quick; test_tapfinger runs it",

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.policies.tasks.learned import OUTPUTS, LearnedTaskPolicy, learned_task_policies
+from fairlead.policies.tasks.bundle import OUTPUTS
+from fairlead.policies.tasks.learned import LearnedTaskPolicy, learned_task_policies
 from fairlead.policies.tasks.observe import Observations
 from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.worlds import new_worlds
@@ -26,23 +28,24 @@ ARITHMETIC = "arithmetic"  # of the processor: the last digits of a model differ
 
 def arrays(policy: LearnedTaskPolicy) -> dict[str, Any]:
     """What a golden file holds: inputs and outputs of some decisions, by number and name."""
-    place = policy.placer.document["scenarios"][0]
+    place = policy.bundle.manifest.document["scenarios"][0]
     scenario = load_tasks(place["name"], (*place["overrides"], f"tasks={TASKS}"))
     plan = build_task_plan(scenario)
-    session, met = policy.placer.session, []
+    model, met = policy.bundle.model, []
+    names = list(OUTPUTS)
 
     class Asked:
-        def run(self, names: Any, inputs: dict[str, Any]) -> Any:
-            answer = session.run(names, inputs)
+        def run(self, inputs: dict[str, Any], shape: Any) -> Any:
+            answer = model.run(inputs, shape)
             met.append({name: array.copy() for name, array in inputs.items()} | dict(zip(names, answer, strict=True)))
             return answer
 
-    policy.placer.session = Asked()
-    run_tasks(plan, new_worlds(plan, [SEED]), policy, policy.parameters(scenario, plan.steps))
-    policy.placer.session = session
+    policy.bundle.model = Asked()
+    run_tasks(plan, new_worlds(plan, [SEED]), policy, policy.parameters(facts_of(scenario, plan)))
+    policy.bundle.model = model
     some = np.unique(np.linspace(0, len(met) - 1, KEPT).astype(int))
     kept = {f"{n}.{name}": array for n, i in enumerate(some) for name, array in met[i].items()}
-    return kept | {ARITHMETIC: np.array(policy.placer.arithmetic)}
+    return kept | {ARITHMETIC: np.array(policy.bundle.arithmetic)}
 
 
 def asked_again(policy: LearnedTaskPolicy, golden: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -50,7 +53,7 @@ def asked_again(policy: LearnedTaskPolicy, golden: Any) -> list[tuple[dict[str, 
     found = []
     for n in range(len({key.partition(".")[0] for key in golden}) - 1):
         inputs = {name: golden[f"{n}.{name}"] for name in Observations._fields}
-        now = dict(zip(OUTPUTS, policy.placer.session.run(OUTPUTS, inputs), strict=True))
+        now = dict(zip(OUTPUTS, policy.bundle.model.run(inputs, inputs["slots"].shape[:2]), strict=True))
         found.append(({name: golden[f"{n}.{name}"] for name in OUTPUTS}, now))
     return found
 

@@ -18,17 +18,20 @@ import pytest
 
 import bundles
 from builders import Ask, deploy, finished, link, node, rich_scenario, scenario, seen, workload_of
+from bundles import ask
 from fairlead.cli.main import main
+from fairlead.domain.decision_log import decided, fill_decisions
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST, TRAFFIC
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments.detail import Sum
 from fairlead.experiments.fingerprint import keys
 from fairlead.experiments.trial import Trial, run_trial
+from fairlead.measure.serving_bins import BinSum
 from fairlead.policies import bundle_registry as bundled
 from fairlead.policies.bundle import Bundle, Fault
 from fairlead.policies.bundle_registry import shipped
+from fairlead.policies.decider import Setting
 from fairlead.policies.interface import find, registry, rules
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.policies.observe import dispatch_features, window_features
@@ -66,35 +69,35 @@ def snapshot(n: int = 3, **columns: Any) -> tuple[Any, Any, Any, float]:
 
 
 def test_dispatcher_takes_the_highest_value_of_what_is_possible(tmp_path: Path) -> None:
-    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path)))
+    live = Dispatcher("bundle", Bundle(bundles.dispatcher(tmp_path)))
     request, candidates, excluded, u = snapshot(4, proc_ms=[10.0, 2.0, 1.0, 2.0])
-    assert live.decide(request, candidates, excluded, u) == 2
+    assert ask(live, request, candidates, excluded, u) == 2
     excluded[2] = 4
-    assert live.decide(request, candidates, excluded, u) == 1  # of equals the first
+    assert ask(live, request, candidates, excluded, u) == 1  # of equals the first
     excluded[:] = 1
-    assert live.decide(request, candidates, excluded, u) == -1
+    assert ask(live, request, candidates, excluded, u) == -1
     assert (live.decisions, live.fallbacks.total()) == (3, 0)
 
 
 def test_dispatcher_rejects_when_that_is_worth_more(tmp_path: Path) -> None:
-    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path, reject=-5.0)))
-    assert live.decide(*snapshot(proc_ms=[9.0, 8.0, 7.0])) == -1
-    assert live.decide(*snapshot(proc_ms=[9.0, 8.0, 5.0])) == 2  # worth as much: candidates come before the rejection
+    live = Dispatcher("bundle", Bundle(bundles.dispatcher(tmp_path, reject=-5.0)))
+    assert ask(live, *snapshot(proc_ms=[9.0, 8.0, 7.0])) == -1
+    assert ask(live, *snapshot(proc_ms=[9.0, 8.0, 5.0])) == 2  # worth as much: candidates come before the rejection
 
 
 def test_an_excluded_candidate_is_never_chosen(tmp_path: Path) -> None:
-    live, rng = Dispatcher(Bundle(bundles.dispatcher(tmp_path))), np.random.default_rng(1)
+    live, rng = Dispatcher("bundle", Bundle(bundles.dispatcher(tmp_path))), np.random.default_rng(1)
     for _ in range(300):
         n = int(rng.integers(1, 5))
         request, candidates, _, u = snapshot(n, proc_ms=rng.uniform(0.0, 50.0, n), in_flight=rng.integers(0, 9, n))
         excluded = (rng.random(n) < 0.5) * rng.integers(1, 64, n).astype(np.uint16)
-        choice = live.decide(request, candidates, excluded.astype(np.uint16), u)
+        choice = ask(live, request, candidates, excluded.astype(np.uint16), u)
         assert choice == -1 if excluded.all() else excluded[choice] == 0
     assert not live.fallbacks
 
 
 def test_selector_picks_by_row(tmp_path: Path) -> None:
-    live = Selector(Bundle(bundles.selector(tmp_path)), nodes=3, window_ms=250.0)
+    live = Selector("bundle", Bundle(bundles.selector(tmp_path)), Setting(3, 250.0))
     stats = np.zeros((3, 7), np.float32)
     stats[:, 0] = 0.2, 0.7, 0.5
     assert [live.rules[i].name for i in live.select(stats)] == ["load-balancing", "farthest", "load-balancing"]
@@ -102,14 +105,14 @@ def test_selector_picks_by_row(tmp_path: Path) -> None:
 
 
 def test_request_may_be_a_record_or_an_array_of_one(tmp_path: Path) -> None:
-    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path)))
+    live = Dispatcher("bundle", Bundle(bundles.dispatcher(tmp_path)))
     request, candidates, excluded, u = snapshot(proc_ms=[3.0, 2.0, 1.0])
     one = np.zeros(1, REQUEST)
     for form in (one, one[0], one.view(np.recarray)[0]):
-        assert live.decide(form, candidates.view(np.recarray), excluded, u) == 2
-    assert live.decide(one, np.repeat(candidates, 2)[::2], excluded, u) == 2
-    with pytest.raises(TypeError, match="decide needs REQUEST, CANDIDATE and uint16"):
-        live.decide(request, candidates["load"], excluded, u)
+        assert ask(live, form, candidates.view(np.recarray), excluded, u) == 2
+    assert ask(live, one, np.repeat(candidates, 2)[::2], excluded, u) == 2
+    with pytest.raises(TypeError, match="a snapshot needs REQUEST, CANDIDATE and uint16"):
+        ask(live, request, candidates["load"], excluded, u)
 
 
 # ---- the same in gym, simulator and live
@@ -118,7 +121,7 @@ def test_request_may_be_a_record_or_an_array_of_one(tmp_path: Path) -> None:
 def test_simulator_runs_a_dispatcher_as_the_gym_does(tmp_path: Path, rich: Scenario) -> None:
     folder = bundles.dispatcher(tmp_path, candidates=6)
     policy = find(str(folder))
-    model = policy.bundle.model
+    model = policy.bundle.values
     batch = DispatchBatch(worlds_of(rich), 1)
     batch.seed(0)
     batch.begin(0, exact_seed=SEED)
@@ -140,8 +143,9 @@ def test_simulator_runs_a_dispatcher_as_the_gym_does(tmp_path: Path, rich: Scena
     run_ = simulate(rich, policy, SEED)
     assert run_.account.decisions == steps > 500
     assert run_.account.fallbacks == {}
-    world = batch.handle.worlds[0]
-    assert world.rows[: len(run_.rows)].tobytes() == run_.rows.tobytes()
+    rows = batch.handle.worlds[0].rows[: len(run_.rows)]
+    fill_decisions(rows, decided_by=0, probability=1.0)  # the gym does not know who decides
+    assert rows.tobytes() == run_.rows.tobytes()
 
 
 @pytest.mark.parametrize("mix", [False, True])
@@ -152,14 +156,18 @@ def test_simulator_runs_a_selector_as_the_gym_does(tmp_path: Path, rich: Scenari
     observation, _ = env.reset(options={"workload_seed": SEED})
     chosen, terminated = [], False
     while not terminated:
-        chosen.append(int(policy.bundle.model(observation[None])[0].argmax()))
+        chosen.append(int(policy.bundle.values(observation[None])[0].argmax()))
         observation, _, terminated, *_ = env.step(chosen[-1])
     run_ = simulate(rich, policy, SEED)
     assert run_.account.active == [names[i] for i in chosen]
     assert set(run_.account.active) == set(names)
     assert (run_.account.decisions, run_.account.fallbacks) == (20, {})
     rows = env.batch.handle.worlds[0].rows[: len(run_.rows)]
+    windows = rows["time_ms"][decided(rows)] // rich.rules.window_ms
+    by_rule = np.array(chosen)[windows.astype(int)]
+    fill_decisions(rows, decided_by=by_rule, probability=1.0)  # the gym does not know who decides
     assert rows.tobytes() == run_.rows.tobytes()
+    assert [policy.name for policy in run_.log.context.policies] == [*names, "closest"]
 
 
 @pytest.mark.parametrize("make", [bundles.dispatcher, bundles.selector])
@@ -167,10 +175,10 @@ def test_live_interface_decides_as_the_simulator_did(tmp_path: Path, rich: Scena
     folder = make(tmp_path)
     asked = recorded(find(str(folder)), rich, SEED)
     if make is bundles.dispatcher:
-        live = Dispatcher(Bundle(folder), clock=count().__next__)
-        assert [live.decide(*question) for *question, _ in asked] == [choice for *_, choice in asked]
+        live = Dispatcher("bundle", Bundle(folder), clock=count().__next__)
+        assert [ask(live, *question) for *question, _ in asked] == [choice for *_, choice in asked]
     else:
-        picks = Selector(Bundle(folder), 3, 250.0, clock=count().__next__)
+        picks = Selector("bundle", Bundle(folder), Setting(3, 250.0), clock=count().__next__)
         assert [picks.rules[picks.select(s[None])[0]].name for s, _ in asked] == [name for _, name in asked]
     assert len(asked) >= 20
 
@@ -194,7 +202,7 @@ def test_stats_of_a_gateways_counters_are_those_of_the_simulator(tmp_path: Path)
     )
     start, _ = env.reset(options={"workload_seed": 0})
     counters = np.zeros(1, TRAFFIC)[0]
-    live = Selector(Bundle(folder), 2, 100.0)
+    live = Selector("bundle", Bundle(folder), Setting(2, 100.0))
     begun = live.stats(counters, [0, 0], [4.0, 30.0], capacity_qps(worlds.plan), 100.0)  # no client is connected
     assert begun[0].tolist() == start.tolist()
     observation, *_ = env.step(0)
@@ -307,9 +315,9 @@ def test_a_dispatcher_with_a_fault_falls_back(tmp_path: Path, case: str) -> None
     reason, spoil = FAULTS[case]
     folder = bundles.dispatcher(tmp_path / "mine", fallback="least-outstanding")
     spoil(folder)
-    live = Dispatcher(Bundle(folder))
+    live = Dispatcher("bundle", Bundle(folder))
     question = snapshot(proc_ms=[1.0, 2.0, 3.0], in_flight=[2.0, 1.0, 0.0], load=[2.0, 1.0, 0.0])
-    assert [live.decide(*question) for _ in range(2)] == [2, 2]  # the rule's choice; the model's would be 0
+    assert [ask(live, *question) for _ in range(2)] == [2, 2]  # the rule's choice; the model's would be 0
     assert (live.decisions, dict(live.fallbacks)) == (2, {reason: 2})
 
 
@@ -318,7 +326,7 @@ def test_a_selector_with_a_fault_falls_back(tmp_path: Path, case: str) -> None:
     reason, spoil = FAULTS[case]
     folder = bundles.selector(tmp_path / "mine", fallback="random")
     spoil(folder)
-    live = Selector(Bundle(folder), 3, 250.0)
+    live = Selector("bundle", Bundle(folder), Setting(3, 250.0))
     chosen = live.select(np.full((2, 7), 0.1, np.float32))
     assert chosen.tolist() == [len(live.rules) - 1] * 2
     unread = "no folder", "no manifest", "manifest no JSON", "manifest a list", "manifest too deep"
@@ -328,30 +336,30 @@ def test_a_selector_with_a_fault_falls_back(tmp_path: Path, case: str) -> None:
 
 
 def test_sizes_too_small_fall_back(tmp_path: Path) -> None:
-    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path / "d", candidates=2)))
-    assert live.decide(*snapshot(3, net_ms=[3.0, 2.0, 1.0])) == 2
-    assert live.decide(*snapshot(2, proc_ms=[3.0, 2.0])) == 1
+    live = Dispatcher("bundle", Bundle(bundles.dispatcher(tmp_path / "d", candidates=2)))
+    assert ask(live, *snapshot(3, net_ms=[3.0, 2.0, 1.0])) == 2
+    assert ask(live, *snapshot(2, proc_ms=[3.0, 2.0])) == 1
     assert (live.decisions, dict(live.fallbacks)) == (2, {Fallback.SIZE: 1})
-    picks = Selector(Bundle(bundles.selector(tmp_path / "s", nodes=2)), nodes=3, window_ms=250.0)
+    picks = Selector("bundle", Bundle(bundles.selector(tmp_path / "s", nodes=2)), Setting(3, 250.0))
     assert picks.rules[picks.select(np.zeros((1, 6), np.float32))[0]].name == "closest"
     assert picks.fallbacks == {Fallback.SIZE: 1}
 
 
 def test_another_window_is_out_of_range(tmp_path: Path) -> None:
-    picks = Selector(Bundle(bundles.selector(tmp_path)), nodes=3, window_ms=500.0)
+    picks = Selector("bundle", Bundle(bundles.selector(tmp_path)), Setting(3, 500.0))
     picks.select(np.zeros((1, 7), np.float32))
     assert picks.fallbacks == {Fallback.RANGE: 1}
 
 
 def test_an_action_that_is_no_compiled_rule_is_a_fault(tmp_path: Path) -> None:
-    picks = Selector(Bundle(bundles.selector(tmp_path, ("closest", "nonesuch"))), 3, 250.0)
+    picks = Selector("bundle", Bundle(bundles.selector(tmp_path, ("closest", "nonesuch"))), Setting(3, 250.0))
     assert picks.rules[picks.select(np.zeros((1, 7), np.float32))[0]].name == "closest"
     assert picks.fallbacks == {Fallback.MISSING: 1}
 
 
 def test_a_bundle_of_the_other_kind_falls_back(tmp_path: Path) -> None:
-    live = Dispatcher(Bundle(bundles.selector(tmp_path)))
-    assert live.decide(*snapshot(net_ms=[2.0, 1.0, 3.0])) == 1
+    live = Dispatcher("bundle", Bundle(bundles.selector(tmp_path)))
+    assert ask(live, *snapshot(net_ms=[2.0, 1.0, 3.0])) == 1
     assert live.fallbacks == {Fallback.CORRUPT: 1}
 
 
@@ -360,9 +368,9 @@ def test_the_range_is_widened_by_a_tenth(tmp_path: Path) -> None:
     names = dispatch_features(4)
     high = [10.0] * inputs
     high[names.index("proc_ms 0")] = 1.0  # 100 ms
-    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path, high=high)))
+    live = Dispatcher("bundle", Bundle(bundles.dispatcher(tmp_path, high=high)))
     for ms, reasons in ((109.9, {}), (110.2, {Fallback.RANGE: 1}), (np.nan, {Fallback.RANGE: 2})):
-        live.decide(*snapshot(proc_ms=[ms, 1.0, 1.0]))
+        ask(live, *snapshot(proc_ms=[ms, 1.0, 1.0]))
         assert dict(live.fallbacks) == reasons
 
 
@@ -370,11 +378,11 @@ def test_a_slow_decision_is_the_rules_and_so_are_the_next_until_the_model_is_fas
     late, fast = (0, 1_000_001), (0, 999_999)  # when the model is asked, and when it has answered; it has 1000 us
     times = [t for answer in (late, late, fast, late, fast, fast) for t in answer]
     expected = ["R", "r", "R", "r", "r", "r", "M", "R", "r", "M", "M"]  # R: late; r: not asked; M: the model's
-    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path / "d")), clock=iter(times).__next__)
+    live = Dispatcher("bundle", Bundle(bundles.dispatcher(tmp_path / "d")), clock=iter(times).__next__)
     question = snapshot(proc_ms=[1.0, 2.0, 3.0], net_ms=[3.0, 2.0, 1.0])
-    assert [live.decide(*question) for _ in expected] == [0 if who == "M" else 2 for who in expected]
+    assert [ask(live, *question) for _ in expected] == [0 if who == "M" else 2 for who in expected]
     assert (live.decisions, dict(live.fallbacks)) == (11, {Fallback.SLOW: 8})
-    picks = Selector(Bundle(bundles.selector(tmp_path / "s")), 3, 250.0, clock=iter(times).__next__)
+    picks = Selector("bundle", Bundle(bundles.selector(tmp_path / "s")), Setting(3, 250.0), clock=iter(times).__next__)
     chosen = [picks.rules[picks.select(np.zeros((1, 7), np.float32))[0]].name for _ in expected]
     assert chosen == ["load-balancing" if who == "M" else "closest" for who in expected]
     assert picks.fallbacks == {Fallback.SLOW: 8}
@@ -382,10 +390,10 @@ def test_a_slow_decision_is_the_rules_and_so_are_the_next_until_the_model_is_fas
 
 def test_a_model_that_is_always_late_is_asked_once_in_1024_decisions(tmp_path: Path) -> None:
     times = count(step=2_000_000)
-    live = Dispatcher(Bundle(bundles.dispatcher(tmp_path)), clock=times.__next__)
+    live = Dispatcher("bundle", Bundle(bundles.dispatcher(tmp_path)), clock=times.__next__)
     question = snapshot(proc_ms=[1.0, 2.0, 3.0], net_ms=[3.0, 2.0, 1.0])
     for _ in range(5000):
-        live.decide(*question)
+        ask(live, *question)
     asked = next(times) // 4_000_000  # each time it looks twice
     assert asked == 10 + 3  # pauses of 1, 3, ..., 1023 take 2,046 decisions with their questions; then 1,024 each
 
@@ -475,7 +483,7 @@ def test_a_piece_tells_fallbacks_and_active_rules(tmp_path: Path, rich: Scenario
     assert set(learned["active"]) == {"farthest", "load-balancing"}
     assert np.sum([*learned["active"].values()], axis=0) == pytest.approx(1.0)
     assert learned["active"]["load-balancing"][0] == 1.0  # nothing has arrived before the first window
-    both = Sum()
+    both = BinSum()
     for seed in (SEED, SEED + 1):
         both.add(run_trial(Trial("x", rich, seed, names[:1], bounded=False)).details[names[0]])
     assert both.detail()["learned"]["decisions"] == 40

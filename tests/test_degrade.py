@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, redirect_stdout
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +34,7 @@ from fairlead.profile.machine import Limits
 from fairlead.profile.onnx_file import analyse
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.host import simulate
+from processes import alive, children, ends, started
 
 QUICK = Pace(least_s=0.03, limit_s=0.06, width=1.0)
 
@@ -79,10 +80,6 @@ def ran_ns(pid: int) -> int:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
-def alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
-
-
 def test_a_workload_that_dies_is_one_line(two: list[Workload]) -> None:
     with Crew(two) as crew:
         crew.run((1, 1))
@@ -112,54 +109,39 @@ def test_words_that_come_together_are_all_heard(two: list[Workload]) -> None:
 
 
 def test_no_process_outlives_a_parent_that_is_killed(two: list[Workload]) -> None:
-    with Started(two, "--max", "3") as running:
-        pids = children(running.pid, 2)
+    with degrading(two, "--max", "3") as running:
+        pids = workers_of(running.pid, 2)
         running.kill()
         running.wait(timeout=20)
-        gone(pids)
+        assert all(map(ends, pids))
 
 
 def test_an_interrupt_ends_all_and_writes_nothing_half(two: list[Workload], tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    with Started(two, "--max", "3", "--json", str(out)) as running:
-        pids = children(running.pid, 2)
+    with degrading(two, "--max", "3", "--json", str(out)) as running:
+        pids = workers_of(running.pid, 2)
         running.send_signal(signal.SIGINT)
         said = running.communicate(timeout=60)[1]
         assert running.returncode == 130
         assert said == "fairlead: interrupted\n"
         assert not out.exists()
-        gone(pids)
+        assert all(map(ends, pids))
 
 
-class Started:
+def degrading(models: list[Workload], *options: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """The command as a process of its own."""
-
-    def __init__(self, models: list[Workload], *options: str) -> None:
-        words = [sys.executable, "-m", "fairlead", "degradation", "measure", *(str(m.path) for m in models), *options]
-        self._process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def __enter__(self) -> subprocess.Popen[str]:
-        return self._process
-
-    def __exit__(self, *_: Any) -> None:
-        self._process.kill()
-        self._process.communicate()
+    paths = [str(model.path) for model in models]
+    return started([sys.executable, "-m", "fairlead", "degradation", "measure", *paths, *options])
 
 
-def children(pid: int, count: int) -> list[int]:
-    """Its children, once there are so many."""
+def workers_of(pid: int, count: int) -> list[int]:
+    """Its workloads, once there are so many."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-        if len(text.split()) >= count:
-            return list(map(int, text.split()))
+        if len(found := children(pid)) >= count:
+            return found
+        time.sleep(0.01)
     raise AssertionError("no workloads")
-
-
-def gone(pids: list[int]) -> None:
-    end = time.monotonic() + 20
-    while any(map(alive, pids)):
-        assert time.monotonic() < end, "a workload outlived its parent"
 
 
 # ---- what is measured
@@ -413,9 +395,7 @@ def test_cores_are_those_that_groups_grant(tmp_path: Path) -> None:
 
 
 def test_others_on_the_processor_are_seen() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE
-    ) as other:
+    with started([sys.executable, "-c", "print(flush=True)\nwhile True: pass"]) as other:
         assert other.stdout is not None
         other.stdout.readline()
         all_others, but_it = Outside([]), Outside([other.pid])
@@ -424,7 +404,6 @@ def test_others_on_the_processor_are_seen() -> None:
             time.sleep(0.05)  # the time that is watched
         cores = len(os.sched_getaffinity(0))
         seen, without = all_others.share() * cores, but_it.share() * cores
-        other.kill()
     assert seen > 0.2
     assert seen - without > 0.05
 

@@ -10,7 +10,6 @@ import re
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -31,6 +30,7 @@ from fairlead.detect.nvml import FakeNvml, Gpu
 from fairlead.detect.tree import Tree
 from fairlead.detect.watch import Periods, Watch
 from hosts import HOSTS, lay_out, link, plug_in, strings, write
+from processes import started
 
 CATALOG = read_catalog()
 LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
@@ -444,7 +444,7 @@ def test_watching_is_light_and_ends_when_told(tmp_path: Path) -> None:
     plug_in(tmp_path, "1-1", idVendor="18d1", idProduct="9302", speed=480)
     command = [sys.executable, "-m", "fairlead", "detect", "--root", str(tmp_path), "--watch", "--json"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with subprocess.Popen([*command, "--dynamic-every", "0.05"], stdout=subprocess.PIPE, text=True) as process:
+    with started([*command, "--dynamic-every", "0.05"]) as process:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
         for _ in range(60):

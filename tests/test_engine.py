@@ -18,6 +18,7 @@ from builders import (
     finished,
     link,
     link_change,
+    log_of,
     node,
     play,
     rich_scenario,
@@ -31,13 +32,13 @@ from builders import (
 from fairlead.domain.errors import PolicyError
 from fairlead.domain.outcomes import Outcome, Reason
 from fairlead.domain.scenario import Scenario
+from fairlead.measure.serving_figures import serving_figures
 from fairlead.policies.interface import find
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, WINDOW, World
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.summary import summarise
 from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import copy_state, like, new_world, reset
 
@@ -593,7 +594,7 @@ def test_node_pays_idle_power_all_the_time_and_busy_power_by_part() -> None:
     # A server is one of four devices: 20 W, 1e-6 per ms. Three services of 10 ms: 600 mJ, each 200.
     assert column(world, "energy_mj") == approx([200.0] * 3)
     assert column(world, "price") == approx([10e-6] * 3)
-    figures = summarise(made, plan, world)
+    figures = serving_figures(log_of(made, world))
     # Idle 4 * 10 W * 1000 ms = 40 J, and 0.6 J; busy 30 ms of a quarter in 1000 ms.
     assert figures["energy_j"] == approx(40.6)
     assert figures["utilisation"] == approx(0.0075)
@@ -606,7 +607,7 @@ def test_makespan_lasts_until_the_last_service_ends() -> None:
     plan = build_plan(made)
     world = new_world(plan, workload_of([Ask(5, work=4.0)]))
     run(plan, world, choosing(0))
-    figures = summarise(made, plan, world)
+    figures = serving_figures(log_of(made, world))
     # Served 5-45: idle 10 W * 45 ms + 20 W * 40 ms = 1250 mJ; busy 40 of 45.
     assert figures["energy_j"] == approx(1.25)
     assert figures["utilisation"] == approx(40 / 45)

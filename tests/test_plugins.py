@@ -20,6 +20,7 @@ from fairlead.domain.outcomes import Reason
 from fairlead.domain.records import CANDIDATE, REQUEST
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "02-policy-plugin"
+TASKS = ("compare", "tapfinger-3", "--set", "tasks=16", "--seeds", "2", "--jobs", "1")
 QUESTION = ("compare", "ecsrl", "--set", "duration_s=5", "--seeds", "2", "--jobs", "1")
 
 
@@ -73,6 +74,8 @@ def test_the_policies_of_the_example_are_listed(example):
     assert found["most-accurate-in-time"][2:] == ["compiled", "fairlead-example-policies"]
     assert found["tenant-affinity"][2:] == ["python", "fairlead-example-policies"]
     assert found["closest"][2:] == ["compiled", "fairlead"]
+    assert found["first-come"][2:] == ["compiled", "", "fairlead-example-policies"]
+    assert found["min"][2:] == ["compiled", "", "fairlead"]
 
 
 def test_the_policies_of_the_example_are_compared(example, tmp_path):
@@ -84,6 +87,14 @@ def test_the_policies_of_the_example_are_compared(example, tmp_path):
         assert name in result.stdout
         assert 0.0 < figures(file, name)["figures"]["success"]["mean"] <= 1.0
         assert len(figures(file, name)["by_seed"]["success"]) == 2
+
+
+def test_the_task_policy_of_the_example_is_compared(example, tmp_path):
+    file = tmp_path / "out.json"
+    result = fairlead(example, *TASKS, "--policies", "first-come,min", "--json", str(file))
+    assert (result.returncode, result.stderr) == (0, f"figures written to {file}\n")
+    policies = json.loads(file.read_text())["scenarios"]["tapfinger-3"]["policies"]
+    assert 1.0 < policies["first-come"]["figures"]["completion_steps"]["mean"] < 100.0
 
 
 @pytest.mark.slow
@@ -330,7 +341,7 @@ def test_broken_policies_do_not_stop_the_listing(broken):
 def test_a_policy_that_fails_is_named_and_the_figures_of_others_are_whole(name, broken, untroubled, tmp_path):
     file = tmp_path / "out.json"
     result = fairlead(broken, *QUESTION, "--policies", f"{name},good", "--json", str(file))
-    assert result.returncode == 2
+    assert result.returncode == 1
     assert "Traceback" not in result.stderr
     (line,) = lines_about(name, result.stderr)
     assert line.startswith(f"fairlead: policy {name!r} ")
@@ -346,7 +357,7 @@ def test_several_policies_that_fail_are_all_named(broken, untroubled, tmp_path):
     file = tmp_path / "out.json"
     names = ",".join([*FAILING, "good"])
     result = fairlead(broken, *QUESTION, "--policies", names, "--jobs", "2", "--json", str(file))
-    assert result.returncode == 2
+    assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert [len(lines_about(name, result.stderr)) for name in FAILING] == [1] * len(FAILING)
     assert sorted(json.loads(file.read_text())["failures"]) == sorted(FAILING)
@@ -363,3 +374,168 @@ def test_a_policy_that_did_not_load_can_not_be_asked_for(name, broken, tmp_path)
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     assert not file.exists()
+
+
+# ---- of tasks
+
+TASK_MODULE = '''
+from fairlead.domain.task_records import START
+from fairlead.policies.interface import policy
+from fairlead.policies.tasks.interface import task_policy
+
+
+def place(snapshot, out, amounts):
+    """Starts the first task that can start."""
+    for p in range(len(snapshot.pending)):
+        for n in range(len(snapshot.free)):
+            if snapshot.excluded[p, n] == 0:
+                out.rows[0] = (snapshot.pending["task"][p], n, START)
+                out.amounts[0] = snapshot.minimum[snapshot.pending["type"][p]] if amounts is None else amounts
+                return 1
+    return 0
+
+
+@task_policy("good", kind="python")
+def good(snapshot, parameters, u, out):
+    """The first that can start."""
+    return place(snapshot, out, None)
+
+
+@task_policy("scribbles", kind="python")
+def scribbles(snapshot, parameters, u, out):
+    """As the good one, then writes over what it was shown."""
+    count = place(snapshot, out, None)
+    for part in (snapshot.free, snapshot.capacity, snapshot.minimum, snapshot.most):
+        part[...] = 0
+    return count
+
+
+@task_policy("raises-in-python", kind="python")
+def raises_in_python(snapshot, parameters, u, out):
+    raise RuntimeError("the cable is cut\\nand this is a second line")
+
+
+@task_policy("raises-compiled")
+def raises_compiled(snapshot, parameters, u, out):
+    if len(snapshot.pending) > 1:
+        raise ValueError("the cable is cut")
+    return 0
+
+
+@task_policy("exits", kind="python")
+def exits(snapshot, parameters, u, out):
+    raise SystemExit(0)
+
+
+def cannot(facts):
+    raise KeyError("speeds")
+
+
+@task_policy("can-not-prepare", kind="python", prepare=cannot)
+def can_not_prepare(snapshot, parameters, u, out):
+    return 0
+
+
+@task_policy("takes-too-much", kind="python")
+def takes_too_much(snapshot, parameters, u, out):
+    return place(snapshot, out, 1000)
+
+
+@task_policy("too-many-in-python", kind="python")
+def too_many_in_python(snapshot, parameters, u, out):
+    return len(out.rows) + 1
+
+
+@task_policy("too-many-compiled")
+def too_many_compiled(snapshot, parameters, u, out):
+    return len(out.rows) + 1
+
+
+@task_policy("does-not-compile")
+def does_not_compile(snapshot, parameters, u, out):
+    return sorted(range(3), key=lambda n: str(snapshot))[0]
+
+
+@task_policy("optimus", kind="python")
+def taken(snapshot, parameters, u, out):
+    return 0
+
+
+@task_policy("tapfinger-3-agents", kind="python")
+def taken_by_a_model(snapshot, parameters, u, out):
+    return 0
+
+
+@policy("of-requests", kind="python")
+def of_requests(request, candidates, excluded, u):
+    return 0
+'''
+
+FAILING_TASKS = {
+    "raises-in-python": "raised RuntimeError: the cable is cut (",
+    "raises-compiled": "raised ValueError: the cable is cut (",
+    "exits": "raised SystemExit: 0 (",
+    "can-not-prepare": "raised KeyError: 'speeds' while it prepared (",
+    "takes-too-much": "can't start task 0 on cluster ",
+    "too-many-in-python": "returned no number of placements from 0 to ",
+    "too-many-compiled": "returned no number of placements from 0 to ",
+    "does-not-compile": "does not compile: TypingError: ",
+}
+
+UNUSABLE_TASKS = {
+    "not-there": ("not-there", "did not load: AttributeError: module 'broken_tasks' has no attribute 'nobody'"),
+    "undecorated": ("undecorated", "is a function, not a @task_policy"),
+    "of-requests": ("of-requests", "is a Policy, not a @task_policy"),
+    "taken": ("optimus", "has a name that is taken"),
+    "taken-by-a-model": ("tapfinger-3-agents", "has a name that is taken"),
+}
+
+
+@pytest.fixture(scope="module")
+def broken_tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where a package of misbehaving task policies (and two good ones) is installed."""
+    site = tmp_path_factory.mktemp("broken-tasks")
+    information = site / "broken_tasks-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-tasks\nVersion: 1.0\n")
+    functions = {name: name.replace("-", "_") for name in ("good", "scribbles", *FAILING_TASKS, *UNUSABLE_TASKS)}
+    functions |= {"not-there": "nobody", "undecorated": "place"}
+    lines = [f"{name} = broken_tasks:{function}" for name, function in functions.items()]
+    (information / "entry_points.txt").write_text("\n".join(["[fairlead.task_policies]", *lines]))
+    (site / "broken_tasks.py").write_text(TASK_MODULE)
+    return site
+
+
+def test_task_policies_that_load_are_listed_and_others_reported(broken_tasks):
+    result = fairlead(broken_tasks, "policies")
+    assert result.returncode == 0
+    rows = [row for row in listing(result.stdout).items() if "broken-tasks" in row[1][4:5]]
+    assert {name for name, _ in rows} == {"good", "scribbles", *FAILING_TASKS}
+    assert listing(result.stdout)["optimus"][4] == "fairlead"
+    expected = [f"fairlead: policy {quoted!r} of 'broken-tasks' {what}" for quoted, what in UNUSABLE_TASKS.values()]
+    assert sorted(result.stderr.splitlines()) == sorted(expected)
+
+
+def test_task_policies_that_fail_are_named_and_the_figures_of_others_are_whole(broken_tasks, tmp_path):
+    file = tmp_path / "out.json"
+    names = ",".join(["good", "scribbles", *FAILING_TASKS, "min"])
+    result = fairlead(broken_tasks, *TASKS, "--policies", names, "--json", str(file))
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    for name, what in FAILING_TASKS.items():
+        (line,) = lines_about(name, result.stderr)
+        assert f"policy {name!r} {what}" in line
+    document = json.loads(file.read_text())
+    assert sorted(document["failures"]) == sorted(FAILING_TASKS)
+    whole = document["scenarios"]["tapfinger-3"]["policies"]
+    assert sorted(whole) == ["good", "min", "scribbles"]
+    assert whole["good"] == whole["scribbles"], "it was given copies"
+
+
+@pytest.mark.parametrize("name", UNUSABLE_TASKS)
+def test_a_task_policy_that_did_not_load_can_not_be_asked_for(name, broken_tasks):
+    quoted, what = UNUSABLE_TASKS[name]
+    result = fairlead(broken_tasks, *TASKS, "--policies", f"{name},min")
+    assert result.returncode == 2
+    assert result.stderr.splitlines() == [f"fairlead: policy {quoted!r} of 'broken-tasks' {what}"]
+    assert result.stdout == ""

@@ -24,6 +24,7 @@ POLICIES = rules()
 BUILT_IN = {name: p for name, p in POLICIES.items() if p.package == "fairlead"}
 BY_NUMBER = {"random", "round-robin", "power-of-two-choices", "random-proportional-latency", "random-proportional-load"}
 BY_VALUE = sorted(BUILT_IN.keys() - BY_NUMBER)
+DECLINING = {"early-drop", "least-taken", "slack-decline"}  # turn away what should be late
 SMALLEST_U, LARGEST_U = 2.0**-53, 1.0 - 2.0**-53  # the ends of `randomness.uniform`
 CASES = 250
 
@@ -111,6 +112,36 @@ STATE = make_candidates(
     energy_mj=[300, 250, 100, 50, 1],
 )
 
+# deadline 100. Least taken: processing * (suffered + caused) + queue + what two deviations of the network make it late.
+# 0: 20 (2 + 1) + 0 = 60     1: 30 (1 + 0) + 15 + max(0, 2 * 20 + 15 + 30 + 2.8 * 10 - 100 = 13) = 58
+# 2: 50 (1 + 0) + 0 = 50, but is inaccurate    3: 10 (1 + 0) + 95 = 105, but is late: 2 * 0 + 95 + 10 > 100
+# 4: 10 (1 + 0) + 0 + max(0, 2 * 45 + 10 + 0 - 100 = 0) = 10
+TAKEN = make_candidates(
+    proc_ms=[20, 30, 50, 10, 10],
+    suffered=[2, 1, 1, 1, 1],
+    caused=[1, 0, 0, 0, 0],
+    queue_ms=[0, 15, 0, 95, 0],
+    net_ms=[0, 20, 0, 0, 45],
+    net_sd_ms=[0, 10, 0, 0, 0],
+    accuracy=[0.7, 0.7, 0.5, 0.7, 0.7],
+)
+
+# deadline 100, 10 requests a second. Load with the stream, slack = 100 - completion - 1.4 sd - 0.15 processing, P:
+# 0: 0.7 + 10/100 = 0.8, 100 - (2 * 10 + 10) - 1.4 * 5 - 1.5 = 61.5, 1 server: 1 - 0.8 exp(-4 * 0.2 * 6.15) = 0.994
+# 1: 0.7 + 10/50 = 0.9, 100 - (2 * 20 + 20) - 3 = 37, 1 server: 1 - 0.9 exp(-4 * 0.1 * 1.85) = 0.571
+# 2: 0.7 + 10/100 = 0.8, 100 - (2 * 20 + 20) - 3 = 37, 2 servers: 1 - 0.64 exp(-4 * 2 * 0.2 * 1.85) = 0.967
+# 3: 0 + 10/50 = 0.2, 100 - (2 * 39 + 20) - 3 = -1: no chance     4: the most likely, but inaccurate
+# Slow: 0: 20 + 4 * 5 + 10 - 20 * 0.8 = 34, 2: 60 - 20 * 0.8 = 44.
+STREAMS = make_candidates(
+    load=[0.7, 0.7, 0.7, 0, 0],
+    service_rate=[100, 50, 100, 50, 50],
+    proc_ms=[10, 20, 20, 20, 20],
+    net_ms=[10, 20, 20, 39, 20],
+    net_sd_ms=[5, 0, 0, 0, 0],
+    accuracy=[0.7, 0.7, 0.7, 0.7, 0.5],
+)
+STREAM = {"deadline_ms": 100, "min_accuracy": 0.6, "rate_qps": 10}
+
 HAND_WORKED = {
     # 27, 44 and an excluded 48: the slowest is 1.
     "cheaper": (1, {}, TIMES, [2, 3], 0.5),
@@ -127,6 +158,8 @@ HAND_WORKED = {
     # 27, 44, an excluded 3, 48.
     "least-impedance": (0, {}, TIMES, [2], 0.5),
     "least-outstanding": (1, {}, make_candidates(in_flight=[3, 2, 1, 4]), [2], 0.5),
+    # 60, 58, inaccurate, late and an excluded 10.
+    "least-taken": (1, {"deadline_ms": 100, "min_accuracy": 0.6}, TAKEN, [4], 0.5),
     "load-balancing": (1, {}, make_candidates(load=[0.5, 0.4, 0.1, 0.9]), [2], 0.5),
     # Feasible: 0, 2, 3, 4. 0.6 * 4 = 2.4: the first pick is number 2 of them, candidate 3. 0.4 * 3 = 1.2: the second is
     # number 1, candidate 2. In flight 5 and 2.
@@ -139,12 +172,16 @@ HAND_WORKED = {
     "random-proportional-load": (3, {}, make_candidates(service_rate=[10, 100, 20, 30]), [1], 0.6),
     # Feasible: 0, 2, 3. 7 mod 3 = 1: number 1 of them.
     "round-robin": (2, {"seq": 7}, make_candidates(net_ms=[1, 1, 1, 1]), [1], 0.5),
+    # Likely (P >= 0.85): 0 and 2, slow 34 and 44.
+    "slack": (2, STREAM, STREAMS, [], 0.5),
+    # 1 (P = 0.571) and 3 (none) are left: 1.
+    "slack-decline": (1, STREAM, STREAMS, [0, 2, 4], 0.5),
 }
 
 
 def test_every_built_in_policy_has_a_case_worked_by_hand():
     assert set(HAND_WORKED) == set(BUILT_IN)
-    assert len(BUILT_IN) == 14
+    assert len(BUILT_IN) == 17
 
 
 @pytest.mark.parametrize("name", HAND_WORKED)
@@ -184,11 +221,55 @@ def test_early_drop_takes_the_soonest_that_is_just_in_time():
     assert decide(find("early-drop"), request, STATE, exclude(5, 0, 1, 2, 3, 4)) == -1  # nothing is feasible
 
 
+def test_least_taken_counts_what_a_slow_network_would_make_late():
+    # Without the 13 ms it would take 45, less than 0's 60; with 3 ms less to the deadline it counts 16, and 0 is taken.
+    policy, request = find("least-taken"), make_request(deadline_ms=97.0, min_accuracy=0.6)
+    assert decide(policy, request, TAKEN, exclude(5, 4)) == 0
+    assert decide(policy, make_request(deadline_ms=130.0, min_accuracy=0.6), TAKEN, exclude(5, 3, 4)) == 1
+
+
+def test_least_taken_turns_away_what_no_place_answers_accurately_in_time():
+    policy = find("least-taken")
+    assert decide(policy, make_request(deadline_ms=100.0, min_accuracy=0.6), TAKEN, exclude(5, 4)) == 1
+    assert decide(policy, make_request(deadline_ms=100.0, min_accuracy=0.8), TAKEN, exclude(5)) == -1
+    assert decide(policy, make_request(deadline_ms=40.0, min_accuracy=0.6), TAKEN, exclude(5, 2)) == 0  # just in time
+    assert decide(policy, make_request(deadline_ms=39.9, min_accuracy=0.6), TAKEN, exclude(5, 2)) == -1
+
+
+@pytest.mark.parametrize("out", [(), (0,), (2,), (0, 2), (0, 1, 2)])
+def test_slack_takes_the_slowest_that_is_likely_in_time_else_the_likeliest(out):
+    # P = 0.994, 0.571, 0.967, none (1 ms late), none (inaccurate).
+    expected = {(): 2, (0,): 2, (2,): 0, (0, 2): 1, (0, 1, 2): 3}[out]
+    assert decide(find("slack"), make_request(**STREAM), STREAMS, exclude(5, *out)) == expected
+
+
+def test_slack_decline_turns_away_who_has_hardly_a_chance():
+    # Of 1 alone, slack 37 - d at d ms less to the deadline: P = 1 - 0.9 exp(-0.02 (37 - d)); 0.3 is at d = 24.4.
+    policy = find("slack-decline")
+    for less, expected in ((0, 1), (24, 1), (25, -1), (60, -1)):
+        request = make_request(**STREAM | {"deadline_ms": 100 - less})
+        assert decide(policy, request, STREAMS, exclude(5, 0, 2, 3, 4)) == expected
+        assert decide(find("slack"), request, STREAMS, exclude(5, 0, 2, 3, 4)) == 1  # which takes everybody
+    assert decide(policy, make_request(**STREAM), STREAMS, exclude(5, 0, 1, 2)) == -1  # late, inaccurate
+
+
+def test_slack_shares_the_load_of_equal_places():
+    # Alike but for the load 0.3 and 0.2, both likely: the emptier one.
+    candidates = make_candidates(load=[0.3, 0.2], service_rate=[50, 50], proc_ms=[20, 20])
+    assert decide(find("slack"), make_request(deadline_ms=200.0, rate_qps=5.0), candidates, exclude(2)) == 1
+
+
+@pytest.mark.parametrize("name", ["slack", "slack-decline"])
+def test_slack_is_sane_where_load_is_work_in_seconds(name):
+    # Decided per request: a backlog of 3 s counts as a load of 1, and who waits there is late.
+    candidates = make_candidates(load=[3.0, 0.04], service_rate=[50, 50], proc_ms=[20, 20], queue_ms=[3000, 40])
+    assert decide(find(name), make_request(deadline_ms=200.0), candidates, exclude(2)) == 1
+
+
 @pytest.mark.parametrize("name", BY_VALUE)
 def test_of_equals_the_first_feasible_is_taken(name):
-    assert (
-        decide(BUILT_IN[name], make_request(deadline_ms=100.0), make_candidates(proc_ms=[7.0] * 4), exclude(4, 0)) == 1
-    )
+    candidates = make_candidates(proc_ms=[7.0] * 4)
+    assert decide(BUILT_IN[name], make_request(deadline_ms=100.0), candidates, exclude(4, 0)) == 1
 
 
 # ---- for all
@@ -204,7 +285,7 @@ def test_answers_are_feasible_and_minus_one_only_when_nothing_is(name):
         answer = decide(POLICIES[name], request, candidates, excluded, u)
         if excluded.all():
             assert answer == -1, f"case {number}"
-        elif answer != -1 or name != "early-drop":  # which turns away what would be late
+        elif answer != -1 or name not in DECLINING:
             assert 0 <= answer < len(candidates), f"case {number}"
             assert excluded[answer] == 0, f"case {number}"
 

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
+from fairlead.profile.analysis import Analysis, Layer, Tensor
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.predict.devices import calibrations_folder, find_device, known_devices
 from fairlead.profile.predict.fusion import fused
@@ -49,6 +50,9 @@ def small(path: Path, batch: int | str = 1, *more: object) -> Path:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     path.write_bytes(model.SerializeToString())
     return path
+
+
+LARGE = {"x": (1, 12000), "y": (1, 12000), "w": (12000, 12000)}
 
 
 class TestWork:
@@ -322,15 +326,11 @@ class TestCommand:
         assert len(json.loads(out)) > 120
         assert "mine.json: not valid JSON" in err
 
-    def test_too_large_a_model_is_told(self, tmp_path: Path) -> None:
-        draws = [numpy_helper.from_array(np.zeros((12000, 12000), np.float32), "w")]
-        node = helper.make_node("MatMul", ["x", "w"], ["y"])
-        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 12000])
-        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-        graph = helper.make_graph([node], "large", [x], [y], draws)
-        path = tmp_path / "m.onnx"
-        path.write_bytes(helper.make_model(graph, ir_version=9).SerializeToString())
-        told = predict(analyse(path), find_device("raspberry-pi-zero-2-w"))
+    def test_too_large_a_model_is_told(self) -> None:
+        x, y, w = (Tensor(name, shape, "float32", 4.0) for name, shape in LARGE.items())
+        product = Layer("y", "MatMul", "gemm", 12000**2, (x,), (w,), (y,))
+        large = Analysis("m", (x,), (y,), (product,), sized_by_running=False)
+        told = predict(large, find_device("raspberry-pi-zero-2-w"))
         assert not told.feasible
         assert "needs 549 MB of memory, it has 512" in told.against
 

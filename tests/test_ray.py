@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from fairlead.experiments.fingerprint import difference, ingredients
 from fairlead.experiments.ray_workers import _task
 from fairlead.experiments.trial import Trial
 from fairlead.scenarios.loader import load
+from processes import started
 
 SOURCES = Path(__file__).parent.parent / "src"
 QUESTION = ["compare", "ecsrl", "--set", "duration_s=5", "--seeds", "4", "--policies", "closest,waits-once"]
@@ -82,22 +84,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             nodes.shutdown()
 
 
-def started(path: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "fairlead", *arguments],
-        env=os.environ | {"PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def comparing(path: str, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    return started([sys.executable, "-m", "fairlead", *arguments], env=os.environ | {"PYTHONPATH": path})
 
 
 def fairlead(path: str, *arguments: str) -> tuple[int, str, str]:
     """Exit code, standard output, standard error."""
-    process = started(path, *arguments)
-    stdout, stderr = process.communicate(timeout=200)
-    return process.returncode, stdout, stderr
+    with comparing(path, *arguments) as process:
+        stdout, stderr = process.communicate(timeout=200)
+        return process.returncode, stdout, stderr
 
 
 def eventually(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -134,11 +129,11 @@ def test_a_worker_that_is_killed_costs_no_result(cluster: Cluster, whole: bytes,
     file, kept = tmp_path / "out.json", tmp_path / "kept.jsonl"
     cluster.mark.unlink()
     options = ["--ray", cluster.address, "--json", str(file), "--checkpoint", str(kept)]
-    process = started(cluster.path, *QUESTION, *options)
-    eventually(cluster.mark.exists, process)
-    os.kill(int(cluster.mark.read_text()), signal.SIGKILL)
-    _, stderr = process.communicate(timeout=100)
-    assert process.returncode == 0, stderr
+    with comparing(cluster.path, *QUESTION, *options) as process:
+        eventually(cluster.mark.exists, process)
+        os.kill(int(cluster.mark.read_text()), signal.SIGKILL)
+        _, stderr = process.communicate(timeout=100)
+        assert process.returncode == 0, stderr
     assert [line for line in stderr.splitlines() if str(tmp_path) not in line] == []
     assert file.read_bytes() == whole
     assert len(kept.read_bytes().splitlines()) == 1 + 4  # each trial once
@@ -148,14 +143,15 @@ def test_a_worker_that_is_killed_costs_no_result(cluster: Cluster, whole: bytes,
 def test_ctrl_c_keeps_what_is_finished(cluster: Cluster, tmp_path: Path) -> None:
     out, kept = tmp_path / "out.json", tmp_path / "kept.jsonl"
     question = ["compare", "ecsrl", "--set", "duration_s=10", "--seeds", "5000", "--policies", "closest"]
-    process = started(cluster.path, *question, "--ray", cluster.address, "--json", str(out), "--checkpoint", str(kept))
-    eventually(lambda: kept.exists() and kept.read_bytes().count(b"\n") > 3, process)
-    os.killpg(process.pid, signal.SIGINT)
-    _, stderr = process.communicate(timeout=100)
-    assert process.returncode == 130, stderr
+    files = ["--json", str(out), "--checkpoint", str(kept)]
+    with comparing(cluster.path, *question, "--ray", cluster.address, *files) as process:
+        eventually(lambda: kept.exists() and kept.read_bytes().count(b"\n") > 3, process)
+        os.killpg(process.pid, signal.SIGINT)
+        _, stderr = process.communicate(timeout=100)
+        assert process.returncode == 130, stderr
     seeds = len(json.loads(out.read_text())["scenarios"]["ecsrl"]["seeds"])
     assert 3 <= seeds == len(kept.read_bytes().splitlines()) - 1
-    assert f"interrupted; {seeds} of 5000 trials were finished and are kept" in stderr
+    assert f"interrupted; {seeds} of 5000 trials are finished and kept" in stderr
 
 
 @pytest.mark.slow

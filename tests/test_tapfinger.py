@@ -21,15 +21,20 @@ from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.task_records import Snapshot
+from fairlead.learn.tapfinger import export
 from fairlead.learn.tapfinger.export import write_bundle
 from fairlead.learn.tapfinger.network import ABLATIONS, Inputs, TapFinger
 from fairlead.learn.tapfinger.play import as_inputs, play, shape_of
 from fairlead.learn.tapfinger.ppo import Point, TapFingerSettings, Training
 from fairlead.learn.tapfinger.training import TapFingerQuestion, train_tapfinger
-from fairlead.policies.tasks.learned import SHIPPED, LearnedTaskPolicy, _with_started
+from fairlead.policies.bundle import Model
+from fairlead.policies.tasks.allocations import number_of
+from fairlead.policies.tasks.bundle import OUTPUTS, SHIPPED
+from fairlead.policies.tasks.learned import LearnedTaskPolicy, Placer, _with_started
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.layout import RUNS
@@ -224,10 +229,15 @@ def test_a_rule_saves_nothing_against_itself_however_far_one_looks() -> None:
             batch.step(*wanted)
 
 
+def least_allocation(plan: Any) -> int:
+    """The number of the amounts that are the minimum of every type."""
+    return max(number_of(minimum, plan.most, plan.elastic) for minimum in plan.minimum)
+
+
 def test_who_loses_a_task_to_another_loses_nothing_by_it() -> None:
     """In single-task mode the rule then decides for it, beside what the others have started, and for nobody else."""
     batch, rule = judged("single", 64)
-    lost, least = 0, int((batch.plan.minimum * batch.plan.stride).sum(1).max())
+    lost, least = 0, least_allocation(batch.plan)
     for _ in range(40):
         slots, allocations = batch.by_rule(*rule)
         scores = np.ones(slots.shape)
@@ -262,7 +272,7 @@ def test_waiting_where_the_rule_would_start_something_costs_everyone(mode: str) 
 
 def test_who_has_had_its_go_starts_nothing_more_in_that_step() -> None:
     batch, _ = judged("single", 32)
-    least = int((batch.plan.minimum * batch.plan.stride).sum(1).max())
+    least = least_allocation(batch.plan)
     everyone = np.zeros(batch.won.shape, np.int64), np.full(batch.won.shape, least), np.ones(batch.won.shape)
     started = np.zeros(batch.won.shape, np.int64)
     for _ in range(60):
@@ -299,7 +309,7 @@ def test_what_an_agent_saves_is_its_own_doing() -> None:
     """Who acts alone saves all, who waits while others act nothing."""
     batch, rule = judged("multi", 64)
     alone = together = 0
-    least = int((batch.plan.minimum * batch.plan.stride).sum(1).max())
+    least = least_allocation(batch.plan)
     for _ in range(40):
         slots, allocations = batch.by_rule(*rule)
         acts = slots < batch.slots
@@ -390,7 +400,11 @@ def test_a_group_branches_from_one_of_its_worlds(tmp_path: Path) -> None:
     assert len(np.unique(worlds.world["seed"])) == 4
 
 
-def test_a_training_that_is_resumed_goes_on_as_if_never_stopped(trained: Path, tmp_path: Path) -> None:
+def test_a_training_that_is_resumed_goes_on_as_if_never_stopped(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "as_onnx", lambda *_: b"")  # most of the time, and no part of what is resumed
+    monkeypatch.setattr(export, "check", lambda *_: None)
     out = tmp_path / "stopped"
     assert train_tapfinger(question(out), Quiet(stop_after=2), resume=False).step < 512
     state = train_tapfinger(question(out), Quiet(), resume=True)
@@ -416,7 +430,7 @@ def test_a_checkpoint_of_another_training_is_refused(trained: Path, tmp_path: Pa
     other = replace(question(trained), world=task_world(load_tasks("tapfinger-3", ("tasks=41",)), ("tasks=41",)))
     with pytest.raises(UserError, match="scenario was"):
         train_tapfinger(other, Quiet(), resume=True)
-    with pytest.raises(UserError, match="there is a training"):
+    with pytest.raises(UserError, match="a training is already there"):
         train_tapfinger(question(trained), Quiet(), resume=False)
     with pytest.raises(UserError, match="no checkpoint to resume"):
         train_tapfinger(question(tmp_path / "none"), Quiet(), resume=True)
@@ -425,7 +439,7 @@ def test_a_checkpoint_of_another_training_is_refused(trained: Path, tmp_path: Pa
         train_tapfinger(question(tmp_path), Quiet(), resume=True)
 
 
-@pytest.mark.parametrize("mode", ["multi", "single"])
+@pytest.mark.parametrize("mode", ["multi", pytest.param("single", marks=pytest.mark.slow)])
 def test_a_bundle_decides_as_the_network_does(network: TapFinger, tmp_path: Path, mode: str) -> None:
     changes = (*SMALL, f"mode={mode}")
     world = task_world(load_tasks("tapfinger-3", changes), changes)
@@ -441,16 +455,16 @@ def test_a_bundle_decides_as_the_network_does(network: TapFinger, tmp_path: Path
         batch.step(slots.numpy(), allocations.numpy(), score.detach().double().numpy())
         goes, again = goes + len(seeds), again + int((batch.worlds.world["now"] == now).sum())
     assert again > goes / 4  # in multi-task mode until nobody wants more, in single-task mode who has lost a task
-    worlds = new_worlds(world.plan, seeds)
+    worlds, placer = new_worlds(world.plan, seeds), policy.decider(world.rule)
     for b in range(len(seeds)):
         handle = Handle(world.plan, worlds, b)
         out = new_placements(world.plan, handle.room)
         while worlds.world[b]["now"] < until:
-            count = policy.placer.decide(handle.snapshot(), world.rule, 0.5, out)
+            count = placer.decide(handle.snapshot(), 0.5, out).choice
             assert handle.place(out, count) == FINE
             if count == 0 or mode == "single":
                 handle.advance()
-    assert not policy.placer.fallbacks
+    assert not placer.fallbacks
     began = [(w.task["started"] >= 0) & (w.task["started"] < until) for w in (batch.worlds, worlds)]
     assert (began[0] == began[1]).all()
     assert began[0].sum() > 200
@@ -498,18 +512,19 @@ def test_a_failure_after_some_have_agreed_is_counted_and_what_they_agreed_on_sta
             slot = inputs["fits"].argmax(-1)
             return [slot, np.full(slot.shape, 2 * 17 + 1), np.ones(slot.shape, np.float32)]
 
-    policy.placer.session = WorksOnce()
+    policy.bundle.model = Model(fake := WorksOnce(), OUTPUTS)
+    placer = policy.decider(world.rule)
     handle = Handle(world.plan, new_worlds(world.plan, [70_002]), 0)
     out = new_placements(world.plan, handle.room)
     while True:
-        count, asked = policy.placer.decide(handle.snapshot(), world.rule, 0.5, out), policy.placer.session.asked
-        if asked == 2:
+        count = placer.decide(handle.snapshot(), 0.5, out).choice
+        if fake.asked == 2:
             break
         assert handle.place(out, count) == FINE
-        policy.placer.session.asked = 0
+        fake.asked = 0
         handle.advance()
     assert count > 0
-    assert policy.placer.fallbacks == {Fallback.OUTPUT: 1}
+    assert placer.fallbacks == {Fallback.OUTPUT: 1}
 
 
 def test_the_best_network_is_kept_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -541,11 +556,11 @@ def test_whoever_would_never_start_anything_is_helped(trained: Path) -> None:
                 np.ones((1, clusters), np.float32),
             ]
 
-    policy.placer.session = Nothing()
+    policy.bundle.model = Model(Nothing(), OUTPUTS)
     worlds = new_worlds(world.plan, [70_000])
-    run_tasks(world.plan, worlds, policy, policy.parameters(scenario, world.plan.steps))
+    placer = run_tasks(world.plan, worlds, policy, policy.parameters(facts_of(scenario, world.plan)))
     assert worlds.world["done"][0] == 40
-    assert policy.placer.fallbacks[Fallback.IDLE] > 2
+    assert placer.fallbacks[Fallback.IDLE] > 2
 
 
 @pytest.mark.parametrize("answer", ["nan", "too little", "too much", "raises"])
@@ -562,14 +577,14 @@ def test_an_answer_that_makes_no_sense_is_the_rules_to_give(trained: Path, answe
             amounts = np.full(slot.shape, {"too little": 0, "too much": 10 * 17 + 10}.get(answer, 2 * 17 + 1))
             return [slot, amounts, np.full(slot.shape, np.nan if answer == "nan" else 1.0, np.float32)]
 
-    policy.placer.session = Wrong()
+    policy.bundle.model = Model(Wrong(), OUTPUTS)
     by_rule, by_policy = (new_worlds(world.plan, [70_000]) for _ in range(2))
     run_tasks(world.plan, by_rule, tuned_rule, world.rule)
-    run_tasks(world.plan, by_policy, policy, policy.parameters(scenario, world.plan.steps))
+    placer = run_tasks(world.plan, by_policy, policy, policy.parameters(facts_of(scenario, world.plan)))
     if answer == "too much":  # but not for a cluster that is empty
-        assert policy.placer.fallbacks[Fallback.OUTPUT] > 5
+        assert placer.fallbacks[Fallback.OUTPUT] > 5
         return
-    assert policy.placer.fallbacks == {Fallback.OUTPUT: policy.placer.decisions}
+    assert placer.fallbacks == {Fallback.OUTPUT: placer.decisions}
     assert by_policy.world["alive_steps"] == by_rule.world["alive_steps"]
 
 
@@ -579,6 +594,14 @@ def test_a_bundle_of_tasks_is_refused_where_requests_are(capsys: pytest.CaptureF
     assert capsys.readouterr().err == (
         f"fairlead: policy {folder!r}: it places tasks on clusters; this is a scenario of requests\n"
     )
+
+
+def test_a_bundle_keeps_the_speeds_of_its_training(trained: Path) -> None:
+    world, policy = small_world(), find_task_policy(str(trained))
+    assert isinstance(policy, LearnedTaskPolicy)
+    assert policy.bundle.manifest.document["tasks"]["speeds"] == world.tasks["speeds"]
+    assert sorted(world.tasks["speeds"]) == ["insensitive", "sensitive"]
+    assert policy.bundle.warning("mine", facts_of(load_tasks("tapfinger-3"), world.plan)) == ""
 
 
 def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
@@ -595,26 +618,30 @@ def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
 
         return change
 
+    with pytest.raises(UserError, match=r"policy .*no such folder"):
+        find_task_policy(str(tmp_path / "none"))
+    with pytest.raises(UserError, match=r"policy .*it is a dispatcher"):
+        find_task_policy(broken("kind", edit(kind="dispatcher")))
     wrong = {
-        "no such folder": str(tmp_path / "none"),
         "manifest.json: No such file": broken("empty", lambda folder: (folder / "manifest.json").unlink()),
         "sha256": broken("model", lambda folder: (folder / "model.onnx").write_bytes(b"no")),
         "model.onnx: ": broken("gone", lambda folder: (folder / "model.onnx").unlink()),
         "trained on 'tasks-0'": broken("version", edit(features="tasks-0")),
-        "it is a dispatcher": broken("kind", edit(kind="dispatcher")),
         "it has format 7": broken("format", edit(format=7)),
         "lacks 'resources'": broken("tasks", edit(tasks={})),
     }
     for words, folder in wrong.items():
-        with pytest.raises(UserError, match=f"policy .*{words}"):
-            find_task_policy(folder)
+        placer = find_task_policy(folder).decider(np.zeros(0))
+        assert isinstance(placer, Placer)
+        assert placer.fault
+        assert words in placer.fault.why
     policy = find_task_policy(str(trained))
     testbed = load_tasks("tapfinger-testbed-3")
     with pytest.raises(
         UserError,
         match=r"trained for other resources: gpu \(most 16, elastic\); tapfinger-testbed-3 has gpu \(most 8, elastic\)",
     ):
-        policy.parameters(testbed, task_world(testbed).plan.steps)
+        policy.parameters(facts_of(testbed, task_world(testbed).plan))
 
 
 def test_the_command_trains_a_bundle_that_compare_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -636,6 +663,7 @@ def test_the_command_trains_a_bundle_that_compare_runs(tmp_path: Path, capsys: p
     assert detail["learned"]["decisions"] > 0
 
 
+@pytest.mark.slow
 def test_the_stand_alone_form_stops_in_time_and_leaves_a_checkpoint(tmp_path: Path) -> None:
     world, out = tmp_path / "world.npz", tmp_path / "there"
     assert main(["train", "tapfinger", "--scenario", "tapfinger-3", "--set", "tasks=12", "--world", str(world)]) == 0
@@ -650,7 +678,7 @@ def test_the_stand_alone_form_stops_in_time_and_leaves_a_checkpoint(tmp_path: Pa
     assert find_task_policy(str(out)).summary.startswith("TapFinger agent")
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 2
-    assert again.stderr.startswith(f"tapfinger: {out}: there is a training")
+    assert again.stderr.startswith(f"tapfinger: {out}: a training is already there")
 
 
 @pytest.mark.parametrize(
@@ -703,7 +731,7 @@ def test_a_short_training_improves_on_its_start(tmp_path: Path) -> None:
     asked, told = replace(question(tmp_path / "run", settings, 14 * 64 * 32), world=world), Quiet()
     train_tapfinger(asked, told, resume=False)
     policy, worlds = find_task_policy(str(tmp_path / "run")), new_worlds(world.plan, np.array(seeds))
-    run_tasks(world.plan, worlds, policy, policy.parameters(scenario, world.plan.steps))
+    placer = run_tasks(world.plan, worlds, policy, policy.parameters(facts_of(scenario, world.plan)))
     assert isinstance(policy, LearnedTaskPolicy)
-    assert policy.placer.fallbacks.total() < policy.placer.decisions / 20
+    assert placer.fallbacks.total() < placer.decisions / 20
     assert worlds.world["alive_steps"].mean() / 40 < 0.4 * told.points[0].completion_steps

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import task_golden
-from fairlead.policies.tasks.learned import learned_task_policies
+from fairlead.cli.main import main
+from fairlead.policies.tasks.learned import LearnedTaskPolicy, from_folder, learned_task_policies
 from fairlead.policies.tasks.observe import Observations
+from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.facts import facts_of
+from fairlead.sim.tasks.plan import build_task_plan
 
 CURVES = Path(__file__).parents[1] / "docs/results/curves"
 
@@ -40,9 +45,64 @@ def test_bundles_that_ship_see_what_they_saw(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(learned_task_policies()))
 def test_bundles_that_ship_say_how_they_were_made(name: str) -> None:
-    about = learned_task_policies()[name].placer.document
+    about = learned_task_policies()[name].bundle.manifest.document
     with (CURVES / f"bundle-{name}.csv").open() as file:
         gap, ci95 = min((float(row["gap"]), float(row["ci95"])) for row in csv.DictReader(file))
     assert about["reproduce"].startswith("fairlead train tapfinger --scenario")
     assert about["validation"]["gap"] == pytest.approx(gap, abs=1e-4)
     assert gap + ci95 < 0, "better than the tuned rule where it was validated"
+
+
+# ---- speeds of tasks
+
+
+def warned(policy: LearnedTaskPolicy, name: str, *changes: str) -> str:
+    scenario = load_tasks(name, changes)
+    return policy.bundle.warning(policy.name, facts_of(scenario, build_task_plan(scenario)))
+
+
+@pytest.mark.parametrize("name", sorted(learned_task_policies()))
+def test_bundles_that_ship_know_the_speeds_that_they_were_trained_with(name: str) -> None:
+    policy = learned_task_policies()[name]
+    (place,) = policy.bundle.manifest.document["scenarios"]
+    assert warned(policy, place["name"], *place["overrides"]) == ""
+
+
+def test_other_speeds_are_warned_of_and_nothing_else_is() -> None:
+    policy = learned_task_policies()["tapfinger-3-agents"]
+    assert warned(policy, "tapfinger-3", "speed=paper") == (
+        "policy 'tapfinger-3-agents' was trained with other speeds of sensitive: "
+        "it may decide badly on tapfinger-3 as it is here"
+    )
+    assert "speeds of insensitive:" in warned(policy, "tapfinger-3", "types.insensitive.speed.steps=5")
+    for change in ("rate=1", "tasks=9", "progress_noise=0.2", "mode=single", "clusters.*.amounts.gpu=20"):
+        assert warned(policy, "tapfinger-3", change) == ""
+
+
+def test_a_bundle_that_does_not_say_its_speeds_runs_with_a_warning(tmp_path: Path) -> None:
+    shipped = learned_task_policies()["tapfinger-3-agents"]
+    about = dict(shipped.bundle.manifest.document)
+    for speeds in ({}, {"speeds": None}, {"speeds": ["x"]}):
+        about["tasks"] = {part: about["tasks"][part] for part in ("resources", "types")} | speeds
+        (tmp_path / "manifest.json").write_text(json.dumps(about))
+        old = from_folder(str(tmp_path), tmp_path)
+        assert "does not say with what speeds of tasks it was trained" in warned(old, "tapfinger-3")
+        scenario = load_tasks("tapfinger-3")
+        assert len(old.parameters(facts_of(scenario, build_task_plan(scenario))))
+
+
+def test_a_comparison_on_other_speeds_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    question = ["compare", "tapfinger-3", "--set", "tasks=12", "--policies", "min,tapfinger-3-agents", "--seeds", "2"]
+    files = ["--json", str(tmp_path / "j.json"), "--report", str(tmp_path / "r.html"), "--no-bound"]
+    line = "policy 'tapfinger-3-agents' was trained with other speeds of sensitive"
+    assert main([*question, *files, "--set", "speed=paper"]) == 0
+    assert capsys.readouterr().err.count(line) == 1
+    (warning,) = json.loads((tmp_path / "j.json").read_text())["warnings"]
+    assert warning.startswith(line)
+    page = (tmp_path / "r.html").read_text()
+    assert "was trained with other speeds of sensitive" in page
+    assert "This result is not complete" not in page
+    assert main([*question, *files]) == 0
+    assert "speeds" not in capsys.readouterr().err
+    assert json.loads((tmp_path / "j.json").read_text())["warnings"] == []
+    assert "Warning" not in (tmp_path / "r.html").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +14,30 @@ from fairlead.cli.experiments.run import _by_line
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements
-from fairlead.domain.tasks import TaskLinkChange, TaskScenario, TunedRule
+from fairlead.domain.tasks import Reach, TaskLinkChange, TaskScenario, TunedRule
 from fairlead.experiments.bounds.tasks import completion_bound, has_bound
-from fairlead.experiments.task_trial import run_task_piece
-from fairlead.experiments.trial import Piece
+from fairlead.experiments.task_trial import run_task_trial
+from fairlead.experiments.trial import Trial
 from fairlead.experiments.tune import tune
 from fairlead.policies.conflicts import COPIES, SOFTMAX, prior_of, resolve
 from fairlead.policies.jit import jit
-from fairlead.policies.tasks.allocations import useful
+from fairlead.policies.tasks.allocations import number_of, useful
 from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.replan import fitted_steps
 from fairlead.policies.tasks.sia import restart_factor
 from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
 from fairlead.sim.tasks.summary import completion_steps, summarise
+from fairlead.sim.tasks.workload import reach_of
 from fairlead.sim.tasks.worlds import new_worlds
 from task_builders import HERE, by_gpu, cluster, constant, kind, measured, tasks_scenario
 
 RULE = TunedRule(by="gpu", wanted={"sensitive": {"gpu": 10}}, least={"sensitive": {"gpu": 5}}, packing="best", **HERE)
+EVERYWHERE = Reach(draw="links", bandwidth_mbps=(9.0, 9.0), **HERE)
 NAMES = sorted(task_policies())
 
 
@@ -42,7 +46,7 @@ def answer_of(scenario: TaskScenario, name: str, world: Handle) -> list[tuple[in
     policy = find_task_policy(name)
     world.knows = policy.known
     world.room = Handle(world.plan, world.worlds, world.b, policy.known).room
-    given, out = policy.parameters(scenario, world.plan.steps), new_placements(world.plan, world.room)
+    given, out = policy.parameters(facts_of(scenario, world.plan)), new_placements(world.plan, world.room)
     shown: Any = world if policy.kind == "planner" else world.snapshot()
     function = policy.compiled if policy.kind == "compiled" else policy.function
     count = function(shown, given, 0.5, out)
@@ -83,7 +87,7 @@ def do(world: Handle, what: int, task: int, amounts: tuple[int, int, int] = (0, 
 def run_all(scenario: TaskScenario, name: str, seeds: Any) -> Any:
     plan = build_task_plan(scenario)
     worlds, policy = new_worlds(plan, seeds, history=scenario.rules.most_steps), find_task_policy(name)
-    run_tasks(plan, worlds, policy, policy.parameters(scenario, plan.steps))
+    run_tasks(plan, worlds, policy, policy.parameters(facts_of(scenario, plan)))
     return plan, worlds
 
 
@@ -119,7 +123,7 @@ def test_a_policy_does_only_what_it_declares(name: str) -> None:
     plan = build_task_plan(scenario)
     world = Handle(plan, new_worlds(plan, [5]), 0, policy.known)
     function = policy.compiled if policy.kind == "compiled" else policy.function
-    given, out, seen = policy.parameters(scenario, plan.steps), new_placements(plan, world.room), set()
+    given, out, seen = policy.parameters(facts_of(scenario, plan)), new_placements(plan, world.room), set()
     while not world.over:
         shown: Any = world if policy.kind == "planner" else world.snapshot()
         count = function(shown, given, 0.5, out)
@@ -193,8 +197,10 @@ def test_the_thrifty_rule_gives_no_more_than_makes_a_task_faster(tmp_path: Path)
 
 
 def test_without_a_rule_the_tuned_rule_says_how_to_get_one() -> None:
+    scenario = tasks_scenario()
+    facts = facts_of(scenario, build_task_plan(scenario))
     with pytest.raises(UserError, match="fairlead tune"):
-        find_task_policy("tuned-rule").parameters(tasks_scenario(), None)
+        find_task_policy("tuned-rule").parameters(facts)
 
 
 # ---- the others
@@ -223,7 +229,7 @@ def test_optimus_gives_units_where_they_help() -> None:
 def test_optimus_curve_has_cpus_and_gpus_in_their_places() -> None:
     scenario = load_tasks("tapfinger-3")
     plan = build_task_plan(scenario)
-    fitted = fitted_steps(scenario, plan.steps).reshape(2, 17, 17)
+    fitted = fitted_steps(facts_of(scenario, plan)).reshape(2, 17, 17)
     assert np.ptp(fitted[0, 2:, 1:]) == pytest.approx(0.0, abs=1e-6)
     sensitive = fitted[1, 2:, 1:]
     assert np.ptp(sensitive, axis=0).max() < 0.2, "CPUs do nothing"
@@ -235,7 +241,7 @@ def test_tiresias_preempts_who_has_had_most() -> None:
     scenario, world = all_at_once(kind("a", constant(2)), kind("b", constant(20)), tasks=12, clusters=one)
     kinds = world.worlds.task[0]["type"]
     first_long = int(np.flatnonzero(kinds == 1)[0])
-    threshold = find_task_policy("tiresias").parameters(scenario, world.plan.steps)[0]
+    threshold = find_task_policy("tiresias").parameters(facts_of(scenario, world.plan))[0]
     assert threshold == 11.0
     do(world, START, first_long, (2, 1, 0))
     for _ in range(10):
@@ -440,8 +446,74 @@ def test_the_bound_is_exact_where_one_task_at_a_time_fits() -> None:
     assert completion_bound(world.plan, world.worlds, 0) == pytest.approx((2 + 4 + 6) / 3)
 
 
-def test_nobody_who_leaves_tasks_alone_is_below_the_bound() -> None:
-    scenario = load_tasks("tapfinger-3", ["tasks=48"])
+def test_in_single_task_mode_the_bound_starts_one_task_a_step_on_each_cluster() -> None:
+    small = kind("only", constant(2), 2, 1, share=1.0)
+    for mode, clusters, steps in (("multi", 1, (2, 2, 2)), ("single", 1, (2, 3, 4)), ("single", 2, (2, 2, 3))):
+        where = tuple(cluster(f"edge-{n}") for n in range(clusters))
+        # All three fit side by side. Everybody reaches both clusters or, with one, that one.
+        _, world = all_at_once(small, tasks=3, clusters=where, mode=mode, reach=EVERYWHERE)
+        assert completion_bound(world.plan, world.worlds, 0) == pytest.approx(sum(steps) / 3)
+
+
+@pytest.mark.parametrize("mode", ["multi", "single"])
+@pytest.mark.parametrize("number", range(12))
+def test_the_bound_is_never_above_the_best_of_all_schedules(number: int, mode: str, tmp_path: Path) -> None:
+    """Brute force over starts, clusters and amounts of three tasks that come together or one after another."""
+    rng = np.random.default_rng(number)
+    clusters = tuple(cluster(f"edge-{n}", 16, int(rng.integers(2, 5))) for n in range(rng.integers(1, 3)))
+    speeds = measured(tmp_path, a=sorted(rng.integers(1, 6, 3))[::-1], b=sorted(rng.integers(1, 6, 3))[::-1])
+    types = tuple(kind(name, speed) for name, speed in speeds.items())
+    rate = float(rng.choice([0.7, 2.0, 1e6]))
+    scenario = tasks_scenario(clusters, types, tasks=3, rate=rate, mode=mode)
+    plan = build_task_plan(scenario)
+    worlds = new_worlds(plan, [number])
+    bound = completion_bound(plan, worlds, 0)
+    assert bound is not None
+    assert bound <= best_of_all_schedules(plan, worlds) + 1e-9
+
+
+def best_of_all_schedules(plan: Any, worlds: Any, latest: int = 6) -> float:
+    """The least mean completion time of tasks that each start within `latest` steps and keep their amounts."""
+    ways = [list(ways_of(plan, worlds, i, latest)) for i in range(len(worlds.task[0]))]
+    found = [sum(way[0] for way in chosen) for chosen in product(*ways) if possible(plan, chosen)]
+    return min(found) / len(ways)
+
+
+def ways_of(plan: Any, worlds: Any, i: int, latest: int) -> Any:
+    """(completion time, cluster, start, end, CPUs, GPUs) of task i; with two CPUs, which are enough."""
+    task = worlds.task[0, i]
+    reach = int(_reach(plan, worlds, i))
+    for n, wait, gpus in product(range(len(plan.capacity)), range(latest), range(1, plan.most[1] + 1)):
+        if reach >> n & 1 and gpus <= plan.capacity[n, 1]:
+            amounts = plan.minimum[task["type"]].copy()
+            amounts[:2] = 2, gpus
+            number = number_of(amounts, plan.most, plan.elastic)
+            steps = int(plan.steps[task["type"], number])
+            start = int(task["arrival"]) + wait
+            yield wait + steps, n, start, start + steps, 2, gpus
+
+
+def possible(plan: Any, ways: Any) -> bool:
+    """Whether tasks can be done so, all of them."""
+    if plan.rules["single"][0] and len({(n, start) for _, n, start, *_ in ways}) < len(ways):
+        return False
+    for n, capacity in enumerate(plan.capacity):
+        here = [way for way in ways if way[1] == n]
+        for _, _, at, *_ in here:  # use is highest when somebody starts
+            running = [way[4:] for way in here if way[2] <= at < way[3]]
+            if (np.sum(running, axis=0) > capacity[:2]).any():
+                return False
+    return True
+
+
+@jit
+def _reach(plan: Any, worlds: Any, i: int) -> Any:
+    return reach_of(plan, worlds, 0, i)
+
+
+@pytest.mark.parametrize("changes", [[], ["mode=single", "switching=0.5", "rate=2"]], ids=["multi", "single"])
+def test_nobody_who_leaves_tasks_alone_is_below_the_bound(changes: list[str]) -> None:
+    scenario = load_tasks("tapfinger-3", ["tasks=48", *changes])
     for seed in (6200, 6201):
         plan = build_task_plan(scenario)
         bound = completion_bound(plan, new_worlds(plan, [seed]), 0)
@@ -459,13 +531,13 @@ def test_there_is_no_bound_where_it_would_not_be_one() -> None:
 
 def test_there_is_no_bound_where_a_run_is_cut() -> None:
     cut = load_tasks("tapfinger-3", ["rate=30", "most_steps=6"])
-    found = run_task_piece(Piece("cut", cut, 0, ("tuned-rule",)))
+    found = run_task_trial(Trial("cut", cut, 0, ("tuned-rule",)))
     assert found.figures["tuned-rule"]["unfinished"] > 0
     assert found.bound is None
 
 
 def test_a_policy_that_lacks_its_rule_does_not_stop_the_others() -> None:
-    found = run_task_piece(Piece("built", tasks_scenario(tasks=10), 0, ("min", "tuned-rule"), bounded=False))
+    found = run_task_trial(Trial("built", tasks_scenario(tasks=10), 0, ("min", "tuned-rule"), bounded=False))
     assert set(found.figures) == {"min"}
     assert "fairlead tune" in found.failures["tuned-rule"]
 

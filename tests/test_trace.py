@@ -11,7 +11,10 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +32,7 @@ from fairlead.profile.trace.allocations import Allocation, this_machine
 from fairlead.profile.trace.family import family, round_to_125
 from fairlead.profile.trace.progress_lines import Point, Telling, curve, found_target
 from fairlead.scenarios.loader import load_tasks
+from processes import alive, ends, ignore_sigint, started
 
 BEGIN = """\
 import json, os, sys, time
@@ -65,12 +69,13 @@ def trace(*arguments: str, cpu: str = "1", repeats: str = "1") -> int:
     return main(["trace", *arguments, "--cpu", cpu, "--repeats", repeats, "--out", "out"])
 
 
-def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, **options: str) -> str:
-    """The one line that a command which fails says."""
-    assert trace(*arguments, **options) == 2
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1, **options: str) -> str:
+    """The one line that a command which fails says, after how long it expected to take."""
+    assert trace(*arguments, **options) == code
     said = capsys.readouterr()
     assert said.out == ""
-    (line,) = said.err.splitlines()
+    *before, line = said.err.splitlines()
+    assert all(re.match(r"\d+ runs? to do, |the first run took ", other) for other in before)
     return line
 
 
@@ -197,7 +202,7 @@ def test_several_tasks_make_one_family(capsys: pytest.CaptureFixture[str]) -> No
     assert trace(*both, f"more={program(ANSWERS)}", "--target-loss", "trains=0.5") == 2  # the program has changed
     capsys.readouterr()
     assert trace(*both[1:], f"more={program(ANSWERS)}") == 0
-    assert "1 of 2 runs were finished before (out)" in capsys.readouterr().err
+    assert "1 of 2 runs are already finished (out)" in capsys.readouterr().err
     assert list(load_tasks("out/family.yaml").types) == ["answers", "more"]
 
 
@@ -226,6 +231,24 @@ def test_the_bar_tells_the_run_and_how_far_it_is() -> None:
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.stderr)
     assert "task with 1 CPU, run 1 of 3: epoch 1, loss 1" in shown
     assert "2 of 3 runs" in shown
+
+
+def test_it_says_beforehand_how_long_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = iter([0.0, 100.0, 120.0])
+    monkeypatch.setattr("fairlead.cli.trace.command.time.monotonic", lambda: next(now_s))
+    tell = BarTell(Question([], this_machine(None, {}, False), [Allocation(1)], 3, 10, 60.0, tmp_path))
+    monkeypatch.setattr(tell, "_update", lambda share: None)  # its bar looks at the clock
+    monkeypatch.setattr(tell.bar, "update", lambda *args, **fields: None)
+    tell.kept(0, 12)
+    tell.running(Task("convnet", ("x",), "0"), Allocation(1), 1)
+    tell.finished()
+    tell.finished()  # says no more
+    assert capsys.readouterr().err.splitlines() == [
+        "12 runs to do, at most 12 min (--timeout); an estimate follows the first run",
+        "the first run took 20 s; about 3.67 min left if all take as long",
+    ]
 
 
 def test_the_bar_moves_within_a_run(tmp_path: Path) -> None:
@@ -361,7 +384,7 @@ def test_one_that_does_not_want_to_end_is_killed(monkeypatch: pytest.MonkeyPatch
 def test_what_a_task_leaves_behind_neither_holds_it_up_nor_stays() -> None:
     body = "import subprocess\nchild = subprocess.Popen(['sleep', '600'])\nopen('pid', 'w').write(str(child.pid))\n"
     fails = body + "tell(done=1, of=2)\n"
-    assert trace(program(fails), "--timeout", "100") == 2
+    assert trace(program(fails), "--timeout", "100") == 1
     assert ends(int(Path("pid").read_text()))
 
 
@@ -381,7 +404,7 @@ FAILURES = [
 
 @pytest.mark.parametrize(("body", "words"), FAILURES)
 def test_a_task_that_fails_is_one_line(body: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    line = error_of(capsys, program(body), "--target-loss", "0.1")
+    line = error_of(capsys, program(body), "--target-loss", "0.1", code=1)
     assert line.startswith("fairlead: task with 1 CPU: ")
     assert words in line
     assert not list(Path("out").glob("**/run.json"))
@@ -391,14 +414,14 @@ def test_a_task_that_fails_is_one_line(body: str, words: str, capsys: pytest.Cap
 @pytest.mark.parametrize("closed", ["", "os.close(1)\n"])
 def test_a_task_that_hangs_is_ended_and_told(closed: str, capsys: pytest.CaptureFixture[str]) -> None:
     body = f"open('pid', 'w').write(str(os.getpid()))\ntell(epoch=0, loss=2)\n{closed}time.sleep(600)\n"
-    line = error_of(capsys, program(body), "--timeout", "2")
+    line = error_of(capsys, program(body), "--timeout", "2", code=1)
     assert line == ("fairlead: task with 1 CPU: not done in 2 s (--timeout), after 0 epochs, with a loss of 2 at best")
     assert ends(int(Path("pid").read_text()))
 
 
 def test_a_loss_that_does_not_fall_has_no_target(capsys: pytest.CaptureFixture[str]) -> None:
     body = "for epoch in range(9): tell(epoch=epoch, loss=1 + epoch)\n"
-    line = error_of(capsys, program(body), "--epochs", "4")
+    line = error_of(capsys, program(body), "--epochs", "4", code=1)
     assert line.endswith("its loss does not fall: 1 before training, 1 at best in 4 epochs")
 
 
@@ -414,13 +437,13 @@ def test_what_is_finished_is_kept_when_another_run_fails(capsys: pytest.CaptureF
         f"{COUNTS}if len(os.sched_getaffinity(0)) == 1 and not os.path.exists('fixed'): sys.exit('broken')\n{ANSWERS}"
     )
     program(body)
-    line = error_of(capsys, "task.py", cpu="1,2")
+    line = error_of(capsys, "task.py", cpu="1,2", code=1)
     assert line.startswith("fairlead: task with 1 CPU: it failed with exit code 1: broken")
-    assert line.endswith("1 of 2 runs were finished and are kept; the same command goes on with what out has")
+    assert line.endswith("1 of 2 runs are finished and kept; run the same command again to resume from out")
     assert not Path("out/family.yaml").exists()
     Path("fixed").touch()
     assert trace("task.py", cpu="1,2") == 0
-    assert "1 of 2 runs were finished before (out)" in capsys.readouterr().err
+    assert "1 of 2 runs are already finished (out)" in capsys.readouterr().err
     assert Path("count").read_text() == "xxx"  # two CPUs, one that failed, one
     before = {file: file.read_bytes() for file in Path("out").glob("*.*")}
     assert trace("task.py", cpu="1,2") == 0
@@ -450,38 +473,21 @@ def test_other_settings_in_the_same_folder_are_refused(
 ) -> None:
     assert trace(program(TRAINS)) == 0
     capsys.readouterr()
-    line = error_of(capsys, *arguments)
+    line = error_of(capsys, *arguments, code=2)
     assert line.startswith("fairlead: out: task was traced there with ")
     assert words in line
     program(TRAINS + "# changed\n")
-    assert "another program: another --out" in error_of(capsys, "task.py")
+    assert "another program: another --out" in error_of(capsys, "task.py", code=2)
 
 
 def test_two_at_once_in_one_folder_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("out/runs").mkdir(parents=True)
     with Path("out/runs/.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert "another fairlead is tracing into this folder" in error_of(capsys, program(ANSWERS))
+        assert "another fairlead is tracing into this folder" in error_of(capsys, program(ANSWERS), code=2)
 
 
 # ---- interrupts
-
-
-def alive(pid: int) -> bool:
-    state = Path(f"/proc/{pid}/stat")
-    return state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def ends(pid: int) -> bool:
-    """Whether it ends: a signal is sent in no time, and obeyed a little later."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], 30)[0])
-    finally:
-        os.close(descriptor)
 
 
 WAITS = """\
@@ -494,43 +500,59 @@ if os.path.exists('pids'):
 """
 
 
-def interrupted_in_the_second_run() -> tuple[subprocess.Popen[str], list[int]]:
+@contextmanager
+def waiting_in_the_second_run(**options: Any) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """A trace whose first run is finished and whose second waits; the processes of the second."""
     assert trace(program(WAITS + ANSWERS)) == 0
     os.mkfifo("pids")  # the second run tells its processes there, and goes no further
+    told = os.open("pids", os.O_RDWR)  # opened so, it does not wait for a writer
     command = [sys.executable, "-m", "fairlead", "trace", "task.py", "--cpu", "1", "--repeats", "2", "--out", "out"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    pids = [int(word) for word in Path("pids").read_text().split()]
-    assert all(map(alive, pids))
-    return process, pids
+    try:
+        with started(command, **options) as process:
+            assert select.select([told], [], [], 60)[0], "the second run did not start"
+            pids = [int(word) for word in os.read(told, 100).split()]
+            assert all(map(alive, pids))
+            try:
+                yield process, pids
+            finally:
+                for pid in pids:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+    finally:
+        os.close(told)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [
+        pytest.param(signal.SIGINT, {}, id="SIGINT"),
+        pytest.param(signal.SIGINT, {"preexec_fn": ignore_sigint}, id="SIGINT-inherited-as-ignored"),
+        pytest.param(signal.SIGTERM, {}, id="SIGTERM"),
+    ],
+)
 def test_an_interrupt_ends_the_task_and_keeps_what_is_finished(
-    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals, options: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process, pids = interrupted_in_the_second_run()
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert said.splitlines() == [
-        "1 of 2 runs were finished before (out)",
-        "fairlead: interrupted; 1 of 2 runs were finished and are kept; the same command goes on with what out has",
-    ]
-    assert all(map(ends, pids))
+    with waiting_in_the_second_run(**options) as (process, pids):
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert said.splitlines() == [
+            "1 of 2 runs are already finished (out)",
+            "1 run to do, at most 10 min (--timeout)",
+            "fairlead: interrupted; 1 of 2 runs are finished and kept; run the same command again to resume from out",
+        ]
+        assert all(map(ends, pids))
     Path("pids").unlink()
     assert trace("task.py", repeats="2") == 0
     assert len(list(Path("out/runs").glob("*/run.json"))) == 2
 
 
 def test_the_task_does_not_outlive_a_trace_that_is_killed() -> None:
-    process, (task, child) = interrupted_in_the_second_run()
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    try:
+    with waiting_in_the_second_run() as (process, (task, _)):  # what the task started has to end by itself
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
         assert ends(task)
-    finally:
-        os.kill(child, signal.SIGKILL)  # nobody else would: it is the task's, which had no say
 
 
 # ---- wrong input
@@ -578,7 +600,7 @@ def test_without_torch_the_tasks_that_ship_say_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert error_of(capsys, "convnet") == "fairlead: the task convnet needs torch: pip install torch"
+    assert error_of(capsys, "convnet", code=2) == "fairlead: the task convnet needs torch: pip install torch"
 
 
 # ---- the machine

@@ -10,7 +10,6 @@ import json
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -30,7 +29,8 @@ from stable_baselines3.common.buffers import ReplayBuffer
 
 from fairlead import __version__
 from fairlead.cli.main import _parser, main
-from fairlead.cli.train.command import _aset, _command, _ecsrl, _plain, _Teller
+from fairlead.cli.train.agents import aset_learner, ecsrl_learner
+from fairlead.cli.train.serving import _command, _plain, _Teller
 from fairlead.domain.errors import UserError
 from fairlead.learn.aset.agent import SEVEN, Aset, AsetSettings, WindowGroup
 from fairlead.learn.aset.q_learning import AllActionsDQN
@@ -48,6 +48,7 @@ from fairlead.policies.observe import dispatch_features, dispatch_size, observe_
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.world_file import workload_seed, worlds_of
+from processes import started
 
 SOURCES = Path(__file__).parent.parent / "src"
 LIGHT = {"aset": ["duration_s=60"], "ecsrl": ["duration_s=10", "rate=18500"]}
@@ -197,20 +198,15 @@ def test_the_same_seed_trains_the_same_agent(agent: str, words: list[str], input
 )
 def test_a_training_that_is_stopped_goes_on_where_it_was(agent: str, number: int, steps: str, tmp_path: Path) -> None:
     command = training(agent, tmp_path, steps=steps)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fairlead", *command],
-        env=os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    while not (line := process.stderr.readline()).startswith("step "):
-        assert line, process.communicate()
-    process.send_signal(number)
-    words = process.communicate(timeout=120)[1]
-    assert process.returncode == 130, words
-    assert "the same command with --resume goes on" in words
+    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"}
+    with started([sys.executable, "-m", "fairlead", *command], env=environment) as process:
+        assert process.stderr is not None
+        while not (line := process.stderr.readline()).startswith("step "):
+            assert line, process.communicate()
+        process.send_signal(number)
+        words = process.communicate(timeout=120)[1]
+        assert process.returncode == 130, words
+    assert "run the same command with --resume to continue" in words
     assert {"model.onnx", "manifest.json", "curve.csv", "checkpoint"} <= {p.name for p in tmp_path.iterdir()}
     before = curve_of(tmp_path)
     stopped_at = read_checkpoint(tmp_path / "checkpoint", "a test")["steps"]
@@ -267,7 +263,7 @@ def test_what_is_stopped_before_it_is_validated_is_kept_and_restored_as_it_was(
         (["--resume", "--hyper", "gamma=0.5"], "gamma was 0.99, now 0.5"),
         (["--resume", "--seed", "1"], "seed was 0, now 1"),
         (["--resume", "--set", "duration_s=30"], "scenarios was another"),
-        ([], "there is a training; --resume goes on with it"),
+        ([], "a training is already there; continue it with --resume"),
     ],
 )
 def test_a_training_is_not_mixed_with_another(
@@ -437,7 +433,9 @@ def test_the_command_in_a_shipped_manifest_has_the_settings_that_are_there(name:
     words = shlex.split(about["reproduce"])
     args = _parser().parse_args(words[1:])
     assert _parser().parse_args(shlex.split(_command(args))[1:]) == args
-    learner = (_aset if args.agent == "aset" else _ecsrl)(args, [place(args.scenarios[0], "duration_s=2")], [])
+    learner = (aset_learner if args.agent == "aset" else ecsrl_learner)(
+        args, [place(args.scenarios[0], "duration_s=2")], []
+    )
     assert json.loads(json.dumps(asdict(learner.settings))) | {"steps": args.steps} == about["settings"]
     assert len(about["scenarios"]) == len(args.scenarios) * len(args.rates.split(","))
     assert args.seed == about["seed"]

@@ -1,4 +1,4 @@
-"""Make the tables of aset.md and of the guide to comparing: `python docs/results/make_aset.py FOLDER`.
+"""Make the tables of aset.md about what agents pick from: `python docs/results/make_aset.py FOLDER`.
 
 FOLDER has what the commands of the page wrote: SCENARIO.json, or several documents SCENARIO-*.json; FOLDER/more the
 same of the run with more seeds. Writes the tables, aset.csv and the pictures. Not part of the package or the site.
@@ -6,6 +6,7 @@ same of the run with more seeds. Writes the tables, aset.csv and the pictures. N
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +16,10 @@ from tables import HERE, Cell, draw, fill, learning, points, read, write_csv
 
 from fairlead.learn.aset.agent import SEVEN
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
-from fairlead.policies.interface import rules
+from fairlead.policies.bundle import SHIPPED
 
 SCENARIOS = ("full-edge", "co-dc-cloud", "dc-cloud", "aset-testbed", "latency-minority", "shifting")
-ALL = tuple(rules())
+ALL = tuple(json.loads((SHIPPED / "aset-all/manifest.json").read_text())["actions"])
 #: What the agents of the tables pick from.
 AGENTS = {"aset": SEVEN, "its own": SEVEN, "aset-all": ALL}
 ROOM = 0.02  # a cell has room where the best of what an agent picks from is that far below the bound
@@ -31,8 +32,6 @@ def main(folder: Path) -> None:
     fill("aset.md", "verdicts", verdicts(cells))
     fill("aset.md", "more", with_more_seeds(cells, more))
     fill("aset.md", "shifting", shifting([cell for cell in cells if cell.scenario == "shifting"]))
-    fill("../guides/comparing.md", "at-60", at_60([cell for cell in cells if rate(cell) == 60]))
-    fill("../guides/comparing.md", "over-rates", over_rates(cells))
     draw("gains-aset", gains(cells))
     draw("curves-aset", learning({name: HERE / f"curves/bundle-{name}.csv" for name in agent_names()}))
 
@@ -82,7 +81,7 @@ def rows(cell: Cell) -> Iterator[dict[str, Any]]:
 
 def table(cells: list[Cell]) -> str:
     lines = [
-        "| scenario | rate | bound | best of the seven | `aset` | its own agent | best of all rules | `aset-all` |",
+        "| scenario | rate | bound | best of the seven | `aset` | its own agent | best of the 14 | `aset-all` |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for cell in cells:
@@ -183,43 +182,6 @@ def gains(cells: list[Cell]) -> dict[str, Any]:
     panel = {"width": 190, "height": 130, "layer": layers}
     facet = {"field": "scenario", "type": "nominal", "sort": list(SCENARIOS), "title": None}
     return {"data": {"values": values}, "facet": facet, "columns": 3, "spec": panel}
-
-
-def at_60(cells: list[Cell]) -> str:
-    lines = [
-        f"| scenario | best of {len(ALL)} rules | success | next of ASET's seven | best of the others | last |",
-        "|---|---|---|---|---|---|",
-    ]
-    for cell in cells:
-        best = cell.best(ALL)
-        others = (
-            cell.best(set(SEVEN) - {best}),
-            cell.best(set(ALL) - {best, *SEVEN}),
-            min(ALL, key=cell.mean),
-        )
-        behind = " | ".join(f"{name} {digit(cell.gain(name, best))}" for name in others)
-        success = estimate(cell.success[best])
-        lines.append(f"| `{cell.scenario}` | {best} | {100 * success.mean:.1f} ± {100 * success.ci95:.1f} | {behind} |")
-    return "\n".join(lines)
-
-
-def digit(gain: Estimate) -> str:
-    return f"{100 * gain.mean:+.1f} ± {100 * gain.ci95:.1f}"
-
-
-def over_rates(cells: list[Cell]) -> str:
-    rates = sorted({rate(cell) for cell in cells})
-    lines = [f"| scenario | {' | '.join(map(str, rates))} |", "|---" * (len(rates) + 1) + "|"]
-    for scenario in SCENARIOS:
-        row = [leader(cell) for cell in cells if cell.scenario == scenario]
-        lines.append(f"| `{scenario}` | {' | '.join(row)} |")
-    return "\n".join(lines)
-
-
-def leader(cell: Cell) -> str:
-    of_seven, of_all = cell.best(SEVEN), cell.best(ALL)
-    more = "" if of_seven == of_all else f" ({of_all} {digit(cell.gain(of_all, of_seven))})"
-    return f"{of_seven} {100 * cell.mean(of_seven):.1f}{more}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Make the tables of ecsrl.md from what `--json` wrote: `python docs/results/make_ecsrl.py FOLDER`.
+"""Make the tables of ecsrl.md about trainings and weights: `python docs/results/make_ecsrl.py FOLDER`.
 
-FOLDER has the documents that the page names (ecsrl-3400.json, ...). Writes ecsrl.csv beside this file, the pictures,
-and the tables into the page. Not part of the package or the site.
+FOLDER has ecsrl-pareto.json and others of DOCUMENTS. Writes ecsrl.csv beside this file, the pictures, and the tables
+into the page. Not part of the package or the site.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ CURVES = {
     "seed 1, ships": HERE / "curves/bundle-ecsrl.csv",
     "seed 2": HERE / "curves/ecsrl-2.csv",
 }
+DOCUMENTS = ("3400", "18500", "rho-0.3", "rho-0.6", "rho-1", "pareto", "target")  # the last two have a table each
 #: What the tables show: the factor and the digits.
 FIGURES = {
     "success": (100, 2),
@@ -32,10 +33,11 @@ FIGURES = {
 
 
 def main(folder: Path) -> None:
-    cells = {file.stem: read(file)[0] for file in sorted(folder.glob("ecsrl*.json"))}
+    files = (folder / f"ecsrl-{name}.json" for name in DOCUMENTS)
+    cells = {file.stem: read(file)[0] for file in files if file.exists()}
     write_csv("ecsrl.csv", [{"document": name, **row} for name, cell in cells.items() for row in rows(cell)])
-    for name, cell in cells.items():
-        fill("ecsrl.md", name, table(cell))
+    for name in cells.keys() & {"ecsrl-pareto", "ecsrl-target"}:
+        fill("ecsrl.md", name, table(cells[name]))
     if "ecsrl-pareto" in cells:
         draw("pareto", trade_off(cells["ecsrl-pareto"]))
     draw("curves-ecsrl", learning(CURVES))

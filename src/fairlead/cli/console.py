@@ -1,14 +1,28 @@
-"""Where tables are printed."""
+"""Where tables are printed, and progress is shown."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from fairlead.cli.streams import encodable
+from fairlead.domain.errors import printable
 
 
 class _Console(Console):
-    """Leaves it to `main` what a reader that has gone means."""
+    """Prints no control characters but its own, and what the encoding lacks as something else.
+
+    It leaves it to `main` what a reader that has gone means.
+    """
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        lines = "\n".join(map(printable, text.split("\n")))
+        return super().render_str(encodable(lines, self.encoding), **options)
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -17,4 +31,19 @@ class _Console(Console):
 def console(stderr: bool = False) -> Console:
     """Standard output (or error); wide enough for tables when it is not a terminal."""
     stream = sys.stderr if stderr else sys.stdout
-    return _Console(width=None if stream.isatty() else 200, highlight=False, stderr=stderr)
+    return _Console(width=None if stream.isatty() else 200, highlight=False, emoji=False, stderr=stderr)
+
+
+class _PlainTable(Table):
+    """Its cells are words, whatever is in brackets there."""
+
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        super().add_row(*map(escape, cells), **options)
+
+
+def columns_table(*columns: str) -> Table:
+    """An empty table; its cells are plain text."""
+    table = _PlainTable(header_style="bold")
+    for column in columns:
+        table.add_column(escape(column), overflow="fold")
+    return table

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import NoReturn
@@ -19,29 +20,39 @@ from fairlead.cli.host.options import add_detect
 from fairlead.cli.models.options import add_models
 from fairlead.cli.models.predict_options import add_calibrate, add_evaluate, add_predict
 from fairlead.cli.models.profile_options import add_profile
+from fairlead.cli.streams import STANDARD_OUTPUT, note, prepare
 from fairlead.cli.trace.options import add_trace
 from fairlead.cli.train.options import add_train
 from fairlead.domain.errors import UserError, nearest
+from fairlead.measure.interrupts import on_stop
 
 _EXAMPLES = """\
 examples:
-  fairlead scenarios                               what ships
-  fairlead show full-edge                          one scenario, with its assumptions
-  fairlead compare full-edge --seeds 5             every policy, paired seeds, confidence intervals
+  fairlead scenarios                               the scenarios that ship
+  fairlead show full-edge                          a scenario and its assumptions
+  fairlead compare full-edge --seeds 5             all rules on the same seeds, with confidence intervals
   fairlead compare full-edge --set rate=100 --policies closest,load-balancing --json out.json
   fairlead sweep full-edge --param rate --values 20:120:20
   fairlead report out.json --plots plots           a page with plots, and the plots as PNG and SVG
   fairlead compare tapfinger-3 --seeds 50          the same for tasks on clusters (training jobs and the like)
-  fairlead degradation simulate ecsrl              how workloads slow each other down on its devices
-  fairlead train aset --scenario full-edge --out runs/mine        an agent that picks the rule of each window
+  fairlead degradation simulate ecsrl              how models slow each other down on its devices
+  fairlead train aset --scenario full-edge --out runs/mine        an agent that chooses the rule for each window
   fairlead explain ecsrl --policy ecsrl --at 30    why a learned policy decided as it did
-  fairlead detect                                  what accelerators this host has
+  fairlead detect                                  the accelerators of this host
   fairlead profile model.onnx                      what a model is made of, and what it costs
-  fairlead predict model.onnx --all                how long it takes on devices, and where it can't run
+  fairlead predict model.onnx --all                its time on all known devices
   fairlead calibrate                               this machine's rates, for predictions
-  fairlead models                                  real models to try this with
+  fairlead models                                  real models to try
   fairlead degradation measure a.onnx b.onnx       how models slow each other down on this machine
-  fairlead trace convnet --cpu 1,2 --out traces    how fast a task is with so many CPUs, for the world of tasks
+  fairlead trace convnet --cpu 1,2 --out traces    how fast a training is on 1 and on 2 CPUs
+"""
+
+_EXIT_CODES = """
+exit codes:
+  0     success
+  1     the run failed: a full disk, a deleted folder, a process or policy that crashed
+  2     wrong input; nothing was run
+  130   interrupted by Ctrl-C, SIGTERM or SIGHUP; finished work is kept
 """
 
 
@@ -56,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="fairlead",
         description="Fairlead decides where machine-learning work runs at the edge.",
-        epilog=_EXAMPLES,
+        epilog=_EXAMPLES + _EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -92,7 +103,7 @@ _RUN = {
     "explain": "experiments.explain:run_explain",
     "degradation simulate": "degradation.simulate:run_simulate",
     "degradation measure": "degradation.measure:run_measure",
-    "train": "train.command:run_train",
+    "train": "train.agents:run_train",
     "detect": "host.detect:run_detect",
     "profile": "models.profile:run_profile",
     "predict": "models.predict:run_predict",
@@ -122,22 +133,34 @@ def _run(arguments: list[str]) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; 0 when all went well, 2 on wrong input, 130 when interrupted."""
+    """Run the command; the exit code, as `_EXIT_CODES` has them."""
+    prepare()
     try:
-        try:
-            return _run(sys.argv[1:] if arguments is None else arguments)
-        finally:
-            sys.stdout.flush()  # here, where a reader that has gone is no error
+        with on_stop(signal.default_int_handler):
+            try:
+                return _run(sys.argv[1:] if arguments is None else arguments)
+            finally:
+                sys.stdout.flush()  # here, where a reader that has gone is no error
     except UserError as error:
-        print(f"fairlead: {error}", file=sys.stderr)
-        return 2
+        note(f"fairlead: {error}")
+        return error.exit_code
     except KeyboardInterrupt:
-        print("fairlead: interrupted", file=sys.stderr)
+        note("fairlead: interrupted")
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return 0
-    except OSError as error:  # of standard output, such as a full disk: files have their own words
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"fairlead: {error.strerror or error}", file=sys.stderr)
+    except OSError as error:
+        if error.filename == STANDARD_OUTPUT:
+            _silence()
+        why = error.strerror or error
+        note(f"fairlead: {error.filename}: {why}" if error.filename else f"fairlead: {why}")
         return 1
+    except MemoryError:
+        note("fairlead: out of memory")
+        return 1
+
+
+def _silence() -> None:
+    """Drop what waits to go to standard output, where it can't go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

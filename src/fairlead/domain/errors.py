@@ -1,18 +1,35 @@
 """The errors a user is shown: one line that says what is wrong, where, and what would be right.
 
-`fairlead.cli` turns a `UserError` into that line and exit code 2. Everything else that escapes is a bug of ours.
+`fairlead.cli` turns a `UserError` into that line and its exit code. Everything else that escapes is a bug of ours.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+from typing import ClassVar
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # control characters
+    "\u2028\u2029\u202a-\u202e\u2066-\u2069"  # new lines, and what turns text around
+    "\ud800-\udfff\ufffe\uffff]"  # no characters at all
+)
 
 _LONGEST_NAME, _MOST_NAMES, _LONGEST_VALUE, _LONGEST_LINE = 200, 60, 100, 500
 
 
 class UserError(Exception):
-    """Wrong input; its text is the one line that the user sees."""
+    """Wrong input or wrong use; its text is the one line that the user sees."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class RunError(UserError):
+    """The question was right, and answering it failed: a full disk, a folder that has gone, a process that died."""
+
+    exit_code = 1
 
 
 class PolicyError(Exception):
@@ -42,7 +59,13 @@ def as_typed(text: str) -> str:
 
 def one_line(error: BaseException) -> str:
     """A foreign error in one line: its type and the line that says most."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = _COLOURS.sub("", str(error))  # Numba's have some, wherever they go
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("Failed in nopython mode"):  # Numba: the cause is below
         lines.pop(0)
     return f"{type(error).__name__}: {lines[0][:_LONGEST_LINE]}" if lines else type(error).__name__
+
+
+def printable(text: str) -> str:
+    """The text for one line of a terminal or a page: what could steer it is spelled out, as in \\x1b."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

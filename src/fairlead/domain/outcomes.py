@@ -7,6 +7,10 @@ report. Bits are ordered by how hard they are to lift: capacity frees itself, a 
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag, StrEnum
+from typing import Final
+
+#: A time equal to a deadline meets it. Times are sums of others and so rounded: up to this far above counts as equal.
+TOLERANCE_MS: Final = 1e-9
 
 
 class Outcome(IntEnum):

@@ -77,13 +77,18 @@ DECISION: Final = np.dtype(
         ("node", np.int32),
         ("variant", np.int32),
         ("second", np.int32),  # deployment of the second inference, -1 when there was none
+        ("shadow", np.int32),  # what a policy that was asked beside it chose; -1 to reject, -2 when none was asked
+        ("decided_by", np.int16),  # row of the log's policies: whose choice it was; -1 when no policy was asked
+        ("fallback", np.uint8),  # why a rule decided for a learned policy: 1 + position in Fallback, 0 otherwise
         ("outcome", np.uint8),  # Outcome
         ("reason", np.uint8),  # Reason of a rejection, 0 otherwise
         ("bound", np.uint8),  # 1 when an earlier decision for its stream was followed
+        ("probability", np.float64),  # of the choice under the policy, NaN when unknown
         ("net_ms", np.float64),  # all network time, transfers included
         ("queue_ms", np.float64),
         ("service_ms", np.float64),
         ("latency_ms", np.float64),  # the three above; NaN when rejected
+        ("predicted_ms", np.float64),  # latency expected when it was decided; NaN when rejected or bound
         ("accuracy", np.float64),  # of the answer that was delivered; NaN when rejected
         ("energy_mj", np.float64),
         ("price", np.float64),

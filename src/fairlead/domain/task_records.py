@@ -32,7 +32,7 @@ PENDING: Final = np.dtype(
         ("started", np.int32),  # the step in which it was first started; -1: never
         ("executed", np.int32),  # steps that it has run; above 0 when it was pre-empted
         ("restarts", np.int32),  # steps of these that paid for a change of its amounts, or for starting again
-        ("service", np.float64),  # what it has been given: units of the last elastic resource, times steps
+        ("service", np.float64),  # what it has been given: units of accelerators, or else of processors, times steps
         ("left", np.float64),  # share of its work, of its time at steady amounts; NaN unless progress is known
     ],
     align=True,
@@ -58,7 +58,10 @@ PLACEMENT: Final = np.dtype([("task", np.int32), ("cluster", np.int32), ("what",
 
 
 class Snapshot(NamedTuple):
-    """What a policy decides on. N clusters, K resources, J types, U pending tasks, R running ones."""
+    """What a policy decides on. N clusters, K resources, J types, U pending tasks, R running ones.
+
+    Resources stand by role, whatever their order in a file; of those that no task needs, the last, nobody gets any.
+    """
 
     free: Any  # int32 (N, K): what each cluster has left
     capacity: Any  # int32 (N, K)
@@ -70,6 +73,7 @@ class Snapshot(NamedTuple):
     minimum: Any  # int32 (J, K): what tasks of a type need at least
     most: Any  # int32 (K,): what a task gets at most; of a resource that is not elastic it gets its minimum
     elastic: Any  # bool (K,)
+    role: Any  # int8 (K,): places in `fairlead.domain.tasks.ROLES`; or UNNEEDED
     steps: Any  # float64 (J, A): steps that an allocation takes, by its number; empty unless the policy knows speeds
     single: bool  # each cluster starts one task at most before time goes on
 

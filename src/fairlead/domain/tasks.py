@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Final, Literal, cast, get_args
 
 from fairlead.domain.errors import nearest
 from fairlead.domain.provenance import STRICT, Sourced, not_negative, positive, share
@@ -29,6 +29,27 @@ _NEEDED = {  # fields of the forms of speed
 }
 
 
+Role = Literal["accelerator", "processor", "memory", "other"]
+#: In the order in which policies give them out. A role as a number is its place here.
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+ACCELERATOR: Final = 0
+PROCESSOR: Final = 1
+UNNEEDED: Final = len(ROLES)  #: In the place of the role of a resource that no task needs.
+_ROLES_OF_NAMES: Final[Mapping[str, Role]] = {
+    "cpu": "processor",
+    "gpu": "accelerator",
+    "npu": "accelerator",
+    "tpu": "accelerator",
+    "memory": "memory",
+    "ram": "memory",
+}
+
+
+def role_by_name(name: str) -> Role | None:
+    """The role of a resource whose name tells it, such as `cpu` or `memory_gb`."""
+    return _ROLES_OF_NAMES.get(name.lower().partition("_")[0])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resource:
     """One type of resource, such as CPU cores."""
@@ -36,14 +57,24 @@ class Resource:
     __pydantic_config__ = STRICT
 
     name: str
+    role: Role | None = None  # what it is for tasks; can be left out if its name is cpu, gpu, memory or the like
     elastic: bool = True  # a task may get more than its minimum; else exactly that, as with memory
     most_per_task: int | None = None  # of an elastic one, a task gets at most so much; none: all that a cluster has
 
     def __post_init__(self) -> None:
+        if self.role is None:
+            object.__setattr__(self, "role", role_by_name(self.name))
+        if self.role is None:
+            raise ValueError(f"role is missing: expected {', '.join(ROLES[:-1])} or {ROLES[-1]}")
         if self.most_per_task is not None:
             positive(most_per_task=self.most_per_task)
             if not self.elastic:
                 raise ValueError("most_per_task is for elastic resources: of others a task gets its minimum")
+
+    @property
+    def role_number(self) -> int:
+        """Its role, as snapshots have it."""
+        return ROLES.index(cast(Role, self.role))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +136,16 @@ class TaskType(Sourced):
         super().__post_init__()
         share(share=self.share)
         not_negative(**{f"minimum.{name}": amount for name, amount in self.minimum.items()})
+
+    def may_use(self, resource: str) -> bool:
+        """Whether tasks of this type arrive and need the resource, or can be faster with it, as far as is told here.
+
+        Which resources measured curves are by, their file tells.
+        """
+        speed = self.speed
+        return self.share > 0 and (
+            self.minimum.get(resource, 0) > 0 or speed.resource == resource or speed.form == "trace"
+        )
 
     def allowed(self, cluster: TaskCluster) -> bool:
         """Whether region and certificates let it run there."""
@@ -246,11 +287,18 @@ def _sizes(s: TaskScenario) -> Iterator[Problem]:
     for cluster in s.clusters.values():
         if any(amount > _MOST_NUMBER for amount in cluster.amounts.values()):
             yield ("clusters", cluster.name, "amounts"), f"at most {_MOST_NUMBER:,} of a resource are possible"
-    if s.resources and not any(resource.elastic for resource in s.resources.values()):
-        yield ("resources",), "at least one must be elastic: else there is nothing to decide but the place"
     shares = sum(kind.share for kind in s.types.values())
     if s.types and abs(shares - 1) > 1e-9:
         yield ("types",), f"their shares add up to {shares:g}, not to 1"
+    if s.resources and not any(_elastic(s)):
+        yield ("resources",), "at least one that tasks need must be elastic: else only the place is left to decide"
+
+
+def _elastic(s: TaskScenario) -> Iterator[str]:
+    """The elastic resources that tasks may use."""
+    for name, resource in s.resources.items():
+        if resource.elastic and any(kind.may_use(name) for kind in s.types.values()):
+            yield name
 
 
 def _names(s: TaskScenario) -> Iterator[Problem]:
@@ -295,7 +343,8 @@ def _fits(s: TaskScenario) -> Iterator[Problem]:
         if not any(fnmatchcase(name, change.cluster) for name in s.clusters):
             words = f"no cluster is called {change.cluster!r}{nearest(change.cluster, s.clusters)}"
             yield ("link_changes", i, "cluster"), words
-    allocations = math.prod(most + 1 for name, most in s.most_per_task().items() if s.resources[name].elastic)
+    most = s.most_per_task()
+    allocations = math.prod(most[name] + 1 for name in _elastic(s))
     if allocations > _MOST_ALLOCATIONS:
         yield ("resources",), f"{allocations:,} ways to serve a task: give elastic resources a most_per_task"
     for kind in s.types.values():

@@ -16,6 +16,7 @@ from types import TracebackType
 
 from fairlead.domain.errors import UserError
 from fairlead.experiments.trial import TrialResult
+from fairlead.measure.files import not_written
 
 _HEADER = b'{"fairlead": "checkpoint"}\n'  # so that no other file is taken for one, and written to
 
@@ -73,7 +74,7 @@ class Checkpoint:
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.path)) from error
+            raise not_written(self.path, error) from error
 
     def _mend(self) -> None:
         """Cut off what a kill left of the last line."""
@@ -83,8 +84,11 @@ class Checkpoint:
         if not content.startswith(_HEADER) and not _HEADER.startswith(content):
             self._file.close()
             raise UserError(f"{self.path}: not a checkpoint; it is left as it is (give another --checkpoint)")
-        if whole < len(content):
-            self._file.truncate(whole)
-        if not whole:
-            self._file.write(_HEADER)
-            self._file.flush()
+        try:
+            if whole < len(content):
+                self._file.truncate(whole)
+            if not whole:
+                self._file.write(_HEADER)
+                self._file.flush()
+        except OSError as error:
+            raise not_written(self.path, error) from error

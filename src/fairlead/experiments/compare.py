@@ -6,6 +6,7 @@ in the order of the question, so that they never depend on how many workers ther
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -13,12 +14,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.errors import RunError, UserError, one_line
 from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.fingerprint import keys
 from fairlead.experiments.trial import AnyScenario, Figures, Trial, TrialResult
 from fairlead.experiments.workers import Workers, WorkersLost, local
 from fairlead.experiments.world_adapter import Summed, WorldAdapter, adapter_of
+from fairlead.measure.files import safe_names
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
 
 
@@ -75,7 +77,7 @@ class Comparison:
         def key(policy: str) -> tuple[float, float, str]:
             figures = (self.adapter.objective, "fallback_share")
             reached, fell_back = (estimate(self.values(label, policy, figure)).mean for figure in figures)
-            return -self.adapter.sign * reached, fell_back, policy
+            return -self.adapter.sign * (0.0 if math.isnan(reached) else reached), fell_back, policy
 
         return sorted(alive, key=key)
 
@@ -98,10 +100,22 @@ class Comparison:
             counts.update(learned.get("fallbacks", {}))
         return decisions, dict(counts)
 
+    @cached_property
+    def warnings(self) -> list[str]:
+        """What to know of policies that were run before their figures are believed: a line each."""
+        ran = [policy for policy in self.policies if policy not in self.failures]
+        return list(dict.fromkeys(line for s in self.scenarios.values() for line in self.adapter.warnings(s, ran)))
+
     def bound_values(self, label: str) -> list[float]:
         """The bound on the objective of each finished seed; empty unless all have one, as means of others differ."""
         bounds, seeds = self.bounds.get(label, {}), self.done_seeds(label)
-        return [bounds[s] for s in seeds] if all(s in bounds for s in seeds) else []
+        found = [bounds[s] for s in seeds] if all(s in bounds for s in seeds) else []
+        return [] if all(map(math.isnan, found)) else found
+
+    def empty_seeds(self, label: str) -> list[int]:
+        """Finished seeds with which nothing arrives, so that their shares are undefined."""
+        some = self.runs[label][self.ranking(label)[0]]
+        return [s for s in self.done_seeds(label) if some[s].get("requests") == 0]
 
 
 def compare(
@@ -112,14 +126,21 @@ def compare(
     checkpoint: Path | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
     bounded: bool = True,
+    logs: Path | None = None,
 ) -> Comparison:
     """Run every policy on every scenario and seed. What is finished when Ctrl-C or dead workers stop it is kept.
 
     With a checkpoint, trials that it has are not run again, and it gets the others. `progress` is called first with
-    the number of trials that were finished before, then after each trial.
+    the number of trials that were finished before, then after each trial. Decision logs go into the folder `logs`:
+    scenario=LABEL/policy=NAME/seed=N/decisions.parquet.
     """
     result = Comparison(dict(scenarios), tuple(policies), tuple(seeds))
-    trials = [Trial(label, s, seed, tuple(policies), bounded) for label, s in scenarios.items() for seed in seeds]
+    places = [str(logs / f"scenario={name}") if logs else None for name in safe_names(list(scenarios))]
+    trials = [
+        Trial(label, scenario, seed, tuple(policies), bounded, place)
+        for (label, scenario), place in zip(scenarios.items(), places, strict=True)
+        for seed in seeds
+    ]
     with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
         key_of = dict(zip(((p.label, p.seed) for p in trials), keys(trials), strict=True)) if kept else {}
         before = kept.finished(set(key_of.values())) if kept else {}
@@ -139,6 +160,8 @@ def compare(
             result.interrupted = "interrupted"
         except WorkersLost as error:
             result.interrupted = str(error)
+        except RunError as error:
+            result.interrupted = f"stopped: {error}"
         except UserError as error:
             if not done:
                 raise

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.domain.decision import Decision, WindowSnapshot
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import REASON_NAMES, Fallback
 from fairlead.domain.scenario import Scenario
@@ -27,12 +28,13 @@ from fairlead.experiments.policy_inputs import (
     window_groups,
     window_inputs,
 )
-from fairlead.policies.bundle import Bundle, Fault
+from fairlead.policies.bundle import Fault
 from fairlead.policies.bundle_registry import LearnedPolicy
+from fairlead.policies.decider import Setting, Snapshot, of_request
 from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.interface import Policy, find, registry
 from fairlead.policies.learned import Dispatcher, Selector
-from fairlead.sim.serving.host import run_dispatcher, run_selector, selector_sizes
+from fairlead.sim.serving.host import run_decider, setting_of
 from fairlead.sim.serving.layout import World
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.window_view import capacity_qps
@@ -57,7 +59,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Watched:
     """What an agent was asked, and its answer."""
 
     observation: Any | None  # float32 (F,); None when the model has too few inputs
@@ -71,41 +73,42 @@ class Decision:
 class _WatchedSelector(Selector):
     """Remembers what it is asked about one window, and answers as it is told."""
 
-    def __init__(self, bundle: Bundle, sizes: tuple[int, float], window: int, forced: int | None) -> None:
-        super().__init__(bundle, *sizes)
+    def __init__(self, policy: LearnedPolicy, setting: Setting, window: int, forced: int | None) -> None:
+        super().__init__(policy.name, policy.bundle, setting)
         self._window, self._forced = window, forced
-        self.seen: Decision | None = None
+        self.seen: Watched | None = None
 
-    def select(self, stats: Any) -> Any:
+    def decide(self, snapshot: Snapshot, u: float = 0.0) -> Decision:
         """As a Selector does."""
-        if self.decisions != self._window:
-            return super().select(stats)
-        before = self.fallbacks.copy()
-        chosen = super().select(stats)
+        window = self.decisions
+        made = super().decide(snapshot, u)
+        if window != self._window or not isinstance(snapshot, WindowSnapshot):
+            return made
         names = [rule.name for rule in self.rules]  # the fallback rule may be one of the actions, too
-        answer, reason = names.index(names[chosen[0]]), next(iter(self.fallbacks - before), None)
-        self.seen = Decision(stats[0].copy(), answer, reason)
-        return chosen if self._forced is None else np.full_like(chosen, self._forced)
+        self.seen = Watched(snapshot.stats[0].copy(), names.index(names[made.choice]), made.fallback)
+        if self._forced is not None:
+            self.active = self._forced
+        return made
 
 
 class _WatchedDispatcher(Dispatcher):
     """Remembers what it is asked about the first request that is wanted, and answers as it is told."""
 
-    def __init__(self, bundle: Bundle, wanted: Callable[[Any], bool], forced: int | None) -> None:
-        super().__init__(bundle)
+    def __init__(self, policy: LearnedPolicy, wanted: Callable[[Any], bool], forced: int | None) -> None:
+        super().__init__(policy.name, policy.bundle)
         self._wanted, self._forced = wanted, forced
-        self.seen: Decision | None = None
+        self.seen: Watched | None = None
 
-    def decide(self, request: Any, candidates: Any, excluded: Any, u: float) -> int:
+    def decide(self, snapshot: Snapshot, u: float = 0.0) -> Decision:
         """As a Dispatcher does."""
+        made = super().decide(snapshot, u)
+        request, candidates, excluded = of_request(snapshot)
         if self.seen or not self._wanted(request[0]):
-            return super().decide(request, candidates, excluded, u)
-        before = self.fallbacks.copy()
-        answer = super().decide(request, candidates, excluded, u)
-        reason = next(iter(self.fallbacks - before), None)
-        observation = None if reason == Fallback.SIZE else self._observation[0].copy()
-        self.seen = Decision(observation, answer, reason, request[0].copy(), candidates.copy(), excluded.copy())
-        return answer if self._forced is None else self._forced
+            return made
+        observation = None if made.fallback == Fallback.SIZE else self.observation[0].copy()
+        shown = request[0].copy(), candidates.copy(), excluded.copy()
+        self.seen = Watched(observation, made.choice, made.fallback, *shown)
+        return made if self._forced is None else made._replace(choice=self._forced)
 
 
 class Case(ABC):
@@ -119,16 +122,13 @@ class Case(ABC):
         self.scenario, self.policy, self.manifest = scenario, policy, policy.bundle.manifest
         self.plan, self.workload = build_plan(scenario), make_workload(scenario, seed)
 
-    def play(self, forced: int | None = None) -> tuple[Decision, World]:
+    def play(self, forced: int | None = None) -> tuple[Watched, World]:
         """The decision and the finished world, in which this one decision is forced to the answer, if one is given."""
         world = new_world(self.plan, self.workload)
         agent = self._agent(forced)
         if agent.fault:
             raise _unusable(self.policy, agent.fault)
-        if isinstance(agent, Selector):
-            run_selector(self.plan, world, agent)
-        else:
-            run_dispatcher(self.plan, world, agent, self.policy)
+        run_decider(self.plan, world, agent)
         if agent.seen is None:
             raise UserError(self._nothing(world))
         return agent.seen, world
@@ -141,23 +141,23 @@ class Case(ABC):
         """Why nothing was decided."""
 
     @abstractmethod
-    def span_s(self, made: Decision) -> tuple[float, float]:
+    def span_s(self, made: Watched) -> tuple[float, float]:
         """From when to when the decision holds; for a request its time, twice."""
 
     @abstractmethod
-    def number(self, made: Decision) -> int:
+    def number(self, made: Watched) -> int:
         """Of the window, or the request's id."""
 
     @abstractmethod
-    def situation(self, made: Decision) -> Situation:
+    def situation(self, made: Watched) -> Situation:
         """What it was about, in natural terms."""
 
     @abstractmethod
-    def actions(self, made: Decision) -> list[Action]:
+    def actions(self, made: Watched) -> list[Action]:
         """What could be done; of equals the policy takes the first."""
 
     @abstractmethod
-    def inputs(self, made: Decision) -> tuple[list[Input], Groups]:
+    def inputs(self, made: Watched) -> tuple[list[Input], Groups]:
         """What the model is shown."""
 
 
@@ -191,37 +191,37 @@ class _WindowCase(Case):
 
     def __init__(self, scenario: Scenario, policy: LearnedPolicy, seed: int, at_s: float) -> None:
         super().__init__(scenario, policy, seed)
-        self._sizes = selector_sizes(self.plan)
-        self._window_s = self._sizes[1] / 1000.0
-        self._window = int(1000.0 * at_s // self._sizes[1])
+        self._setting = setting_of(self.plan)
+        self._window_s = self._setting[1] / 1000.0
+        self._window = int(1000.0 * at_s // self._setting[1])
 
     def _agent(self, forced: int | None) -> _WatchedSelector:
-        return _WatchedSelector(self.policy.bundle, self._sizes, self._window, forced)
+        return _WatchedSelector(self.policy, self._setting, self._window, forced)
 
     def _nothing(self, world: World) -> str:
         return f"{self.scenario.name}: nothing was decided for window {self._window}"
 
-    def span_s(self, made: Decision) -> tuple[float, float]:
+    def span_s(self, made: Watched) -> tuple[float, float]:
         start_s = self._window * self._window_s
         return start_s, min(start_s + self._window_s, self.scenario.workload.duration_s)
 
-    def number(self, made: Decision) -> int:
+    def number(self, made: Watched) -> int:
         return self._window
 
-    def situation(self, made: Decision) -> Situation:
+    def situation(self, made: Watched) -> Situation:
         if self._window == 0:
             return {"inputs of": "the start: the clients and links that are there"}
         start_s = self._window * self._window_s
         return {"inputs of": f"the window before, {start_s - self._window_s:g} to {start_s:g} s"}
 
-    def actions(self, made: Decision) -> list[Action]:
+    def actions(self, made: Watched) -> list[Action]:
         names, rule = self.manifest.actions, self.policy.bundle.fallback
         found = [Action(name, i, i, summary=find(name).summary) for i, name in enumerate(names)]
         if made.answer == len(names):  # the fallback rule decided, and the model can't choose it
             found.append(Action(rule, made.answer, None, summary=find(rule).summary))
         return found
 
-    def inputs(self, made: Decision) -> tuple[list[Input], Groups]:
+    def inputs(self, made: Watched) -> tuple[list[Input], Groups]:
         shape = list(self.scenario.nodes), self.manifest.slots, self.manifest.mix
         return window_inputs(*shape, float(capacity_qps(self.plan).sum())), window_groups(*shape)
 
@@ -245,7 +245,7 @@ class _RequestCase(Case):
         return bool(request["now_ms"] >= 1000.0 * self._at_s)
 
     def _agent(self, forced: int | None) -> _WatchedDispatcher:
-        return _WatchedDispatcher(self.policy.bundle, self._wanted, forced)
+        return _WatchedDispatcher(self.policy, self._wanted, forced)
 
     def _nothing(self, world: World) -> str:
         if self._request is None:
@@ -258,14 +258,14 @@ class _RequestCase(Case):
         why = ", ".join(_words(row["reason"]))
         return f"--request {self._request}: nothing was feasible ({why}), so there was nothing to decide"
 
-    def span_s(self, made: Decision) -> tuple[float, float]:
+    def span_s(self, made: Watched) -> tuple[float, float]:
         at_s = float(made.request["now_ms"]) / 1000.0
         return at_s, at_s
 
-    def number(self, made: Decision) -> int:
+    def number(self, made: Watched) -> int:
         return int(made.request["id"])
 
-    def situation(self, made: Decision) -> Situation:
+    def situation(self, made: Watched) -> Situation:
         asked, workload = made.request, self.scenario.workload
         names: Situation = {
             "model": list(self.scenario.models)[asked["model"]],
@@ -274,7 +274,7 @@ class _RequestCase(Case):
         }
         return names | {name: float(asked[name]) for name in _SHOWN}
 
-    def actions(self, made: Decision) -> list[Action]:
+    def actions(self, made: Watched) -> list[Action]:
         known, records = made.observation is not None, made.candidates.view(np.recarray)
         found = [
             Action(name, c, c if known else None, _words(made.excluded[c]), _facts(records[c]))
@@ -282,11 +282,11 @@ class _RequestCase(Case):
         ]
         return [*found, Action("reject", -1, self.manifest.slots if known else None)]
 
-    def inputs(self, made: Decision) -> tuple[list[Input], Groups]:
+    def inputs(self, made: Watched) -> tuple[list[Input], Groups]:
         names, nodes = (list(column) for column in zip(*self._places(made), strict=True))
         return dispatch_inputs(names, self.manifest.slots), dispatch_groups(names, nodes, self.manifest.slots)
 
-    def _places(self, made: Decision) -> list[tuple[str, str]]:
+    def _places(self, made: Watched) -> list[tuple[str, str]]:
         """Name and node of each candidate."""
         first = int(self.plan.models[made.request["model"]]["first"])
         rows = self.scenario.placements()[first : first + len(made.candidates)]

@@ -18,11 +18,11 @@ from fairlead import __version__
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments.decision_replay import Action, Case, Decision, Situation, find_case
+from fairlead.experiments.decision_replay import Action, Case, Situation, Watched, find_case
 from fairlead.experiments.policy_inputs import drives
 from fairlead.experiments.result_file import plain, versions
 from fairlead.policies.interface import Policy
-from fairlead.policies.learned import limits
+from fairlead.policies.model_runtime import limits
 
 SOON_S: Final = 60.0  #: What arrives within this time after the decision is told apart in a replay.
 
@@ -134,7 +134,7 @@ def as_document(found: Explanation, scenario: Scenario, policy: Policy, **settin
     return dict(plain(document))
 
 
-def _explanation(case: Case, made: Decision, actions: list[Action]) -> Explanation:
+def _explanation(case: Case, made: Watched, actions: list[Action]) -> Explanation:
     values = _values(case, made)
     chosen = next(a for a in actions if a.answer == made.answer)
     rival = _rival(values, actions, chosen) if values is not None and not made.reason else None
@@ -156,19 +156,15 @@ def _explanation(case: Case, made: Decision, actions: list[Action]) -> Explanati
     )
 
 
-def _values(case: Case, made: Decision) -> Any | None:
+def _values(case: Case, made: Watched) -> Any | None:
     """What each output of the model is worth, float64 (A,); None when it can't be asked or answers without sense."""
     if made.observation is None:
         return None
     try:
-        values = np.asarray(_model(case)(made.observation[None])[0], np.float64)
+        values = np.asarray(case.policy.bundle.values(made.observation[None])[0], np.float64)
     except Exception:  # ONNX Runtime; the agent has noted it as its reason
         return None
     return values if np.isfinite(values).all() else None
-
-
-def _model(case: Case) -> Any:
-    return case.policy.bundle.model
 
 
 def _rival(values: Any, actions: list[Action], chosen: Action) -> Action | None:
@@ -176,11 +172,11 @@ def _rival(values: Any, actions: list[Action], chosen: Action) -> Action | None:
     return max(others, key=lambda a: values[a.output], default=None)
 
 
-def _seen(case: Case, made: Decision) -> list[Seen]:
+def _seen(case: Case, made: Watched) -> list[Seen]:
     if (shown := made.observation) is None:
         return []
     low, high, typical = case.manifest.low, case.manifest.high, _typical(case)
-    least, most = limits(case.manifest)
+    least, most = limits(low, high)
     outside = ~((shown >= least) & (shown <= most))
     return [
         Seen(
@@ -229,12 +225,12 @@ def _shares(actions: list[Action], values: Any) -> dict[str, float]:
     return {a.name: float(w) for a, w in zip(possible, weights / weights.sum(), strict=True)}
 
 
-def _drivers(case: Case, made: Decision, actions: list[Action], chosen: Action, rival: Action) -> list[Driver]:
+def _drivers(case: Case, made: Watched, actions: list[Action], chosen: Action, rival: Action) -> list[Driver]:
     inputs, groups = case.inputs(made)
     sets = {i.name: [i.index] for i in inputs} | groups
     by_output = {a.output: a.name for a in actions if a.output is not None and not a.excluded}
     pair, typical = (chosen.output, rival.output), _typical(case)
-    moves = drives(_model(case), made.observation, typical, list(sets.values()), list(by_output), pair)
+    moves = drives(case.policy.bundle.values, made.observation, typical, list(sets.values()), list(by_output), pair)
     found = [
         Driver(name, name in groups, move, by_output[best]) for name, (move, best) in zip(sets, moves, strict=True)
     ]

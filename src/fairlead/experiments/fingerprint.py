@@ -25,8 +25,8 @@ from fairlead.experiments.trial import Trial
 from fairlead.experiments.world_adapter import adapter_of
 from fairlead.inputs.files import open_file
 from fairlead.policies.bundle_registry import LearnedPolicy
+from fairlead.policies.compile_cache import code_hash
 from fairlead.policies.interface import find
-from fairlead.policies.jit import code_hash
 from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.sim.tasks.policy_catalog import find_task_policy
 
@@ -75,7 +75,7 @@ def _here(name: str) -> str:
         return _policy(which)
     if kind == "task-policy":
         policy = find_task_policy(which)
-        return f"{policy.hash} {policy.placer.arithmetic}" if isinstance(policy, LearnedTaskPolicy) else policy.hash
+        return f"{policy.hash} {policy.bundle.arithmetic}" if isinstance(policy, LearnedTaskPolicy) else policy.hash
     return _hash([Path(which)]) if kind == "trace" else _fixed(kind)
 
 

@@ -17,6 +17,7 @@ from fairlead import __version__
 from fairlead.experiments.compare import Comparison
 from fairlead.experiments.fingerprint import LIBRARIES
 from fairlead.experiments.sweep import Sweep
+from fairlead.experiments.trial import AnyScenario
 from fairlead.measure.statistics import Estimate, estimate
 from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.interface import Policy
@@ -40,6 +41,7 @@ def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = 
         "complete": not result.interrupted and not result.failures,
         "stopped": result.interrupted or None,
         "failures": dict(sorted(result.failures.items())),
+        "warnings": result.warnings,
         "scenarios": {label: _scenario(result, label) for label in result.scenarios},
     }
     return dict(plain(document))
@@ -95,12 +97,13 @@ def _scenario(result: Comparison, label: str) -> dict[str, Any]:
             }
             for policy in ranking
         },
-        "definition": asdict(scenario, dict_factory=_fields),
+        "definition": definition(scenario),
     }
 
 
-def _fields(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {"from" if k == "from_" else k: v for k, v in items}  # as in scenario files
+def definition(scenario: AnyScenario) -> dict[str, Any]:
+    """The scenario as plain values, as in scenario files."""
+    return asdict(scenario, dict_factory=lambda items: {"from" if k == "from_" else k: v for k, v in items})
 
 
 def _bound(by_seed: list[float]) -> dict[str, Any] | None:

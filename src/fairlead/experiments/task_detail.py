@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.tasks import TaskLinkChange, TaskScenario
+from fairlead.policies.tasks.allocations import by_amounts
 from fairlead.sim.tasks.layout import RUNS, TaskPlan, TaskWorlds
-from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.plan import build_task_plan, resource_names
 from fairlead.sim.tasks.summary import completion_steps
 
 _MOST_BINS: Final = 240
@@ -74,16 +75,15 @@ def _speeds(scenario: TaskScenario) -> dict[str, Any]:
     What else is elastic is at its most. Of long axes only some amounts are taken. A task that never ends is infinite.
     """
     plan = build_task_plan(scenario)
-    elastic = [k for k in range(len(plan.elastic)) if plan.elastic[k]]
-    names = [list(scenario.resources)[k] for k in elastic[:2]]
-    others = int(np.dot(plan.most[elastic[2:]], plan.stride[elastic[2:]]))
+    shown = np.flatnonzero(plan.elastic)[:2]
+    names = [resource_names(scenario, plan)[k] for k in shown]
+    table = by_amounts(plan.steps, plan.most, plan.elastic)
+    table = table[(..., *[-1] * (table.ndim - 1 - len(shown)))]  # (J, amounts of the first, of the second)
     made: dict[str, Any] = {}
-    for j, kind in enumerate(scenario.types.values()):
-        axes = [_some(kind.minimum.get(n, 0), int(plan.most[k])) for n, k in zip(names, elastic, strict=False)]
-        parts = [[x * int(plan.stride[k]) for x in axis] for axis, k in zip(axes, elastic, strict=False)]
-        across = parts[1] if len(parts) > 1 else [0]
-        steps = [[float(plan.steps[j, others + a + b]) for b in across] for a in parts[0]]
-        made[kind.name] = {"amounts": dict(zip(names, axes, strict=True)), "steps": steps}
+    for j, kind in enumerate(scenario.types):
+        axes = [_some(int(plan.minimum[j, k]), int(plan.most[k])) for k in shown]
+        steps = table[j][np.ix_(*axes)].reshape(len(axes[0]), -1).tolist()
+        made[kind] = {"amounts": dict(zip(names, axes, strict=True)), "steps": steps}
     return made
 
 
@@ -103,18 +103,18 @@ def task_detail(scenario: TaskScenario, plan: TaskPlan, worlds: TaskWorlds) -> d
     counts = np.bincount(
         np.searchsorted(COMPLETION_STEPS, completion_steps(worlds, 0)), minlength=len(COMPLETION_STEPS)
     )
-    tasks, given = worlds.task[0], {}
+    tasks, given, names = worlds.task[0], {}, resource_names(scenario, plan)
     for j, name in enumerate(scenario.types):
         mine = (tasks["type"] == j) & (tasks["state"] >= RUNS)
         given[name] = {
             resource: np.bincount(worlds.amounts[0][mine, k], minlength=int(plan.most[k]) + 1).tolist()
-            for k, resource in enumerate(scenario.resources)
+            for k, resource in enumerate(names)
             if plan.elastic[k]
         }
     return {
         "alive": sums[:, 0].tolist(),
         "alive_squares": (sums[:, 0] ** 2).tolist(),
-        "used": {name: sums[:, 1 + k].tolist() for k, name in enumerate(scenario.resources)},
+        "used": {name: sums[:, 1 + k].tolist() for k, name in enumerate(names)},
         "completion": counts.tolist(),
         "given": given,
     }

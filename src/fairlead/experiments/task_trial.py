@@ -11,7 +11,7 @@ from fairlead.domain.tasks import TaskScenario
 from fairlead.experiments.bounds.tasks import completion_bound, has_bound
 from fairlead.experiments.task_detail import task_detail
 from fairlead.experiments.trial import Figures, Trial, TrialResult
-from fairlead.policies.tasks.learned import LearnedTaskPolicy
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import find_task_policy
@@ -24,6 +24,7 @@ def run_task_trial(trial: Trial) -> TrialResult:
     scenario = trial.scenario
     assert isinstance(scenario, TaskScenario)
     plan = build_task_plan(scenario)
+    facts = facts_of(scenario, plan)
     worlds = new_worlds(plan, [trial.seed], history=scenario.rules.most_steps)
     figures: dict[str, Figures] = {}
     failures: dict[str, str] = {}
@@ -33,13 +34,13 @@ def run_task_trial(trial: Trial) -> TrialResult:
         worlds.history[...] = 0
         begin_all(plan, worlds, np.array([trial.seed]), scenario.workload.rate_per_step)
         try:
-            run_tasks(plan, worlds, policy, policy.parameters(scenario, plan.steps))
+            decider = run_tasks(plan, worlds, policy, policy.parameters(facts))
         except (PolicyError, UserError) as error:  # it went wrong, or lacks what it needs of the scenario
             at = "" if trial.label == scenario.name else f" at {trial.label}"
             failures[name] = f"{error} (scenario {scenario.name}{at}, seed {trial.seed})"
             continue
-        learned = policy.placer.account() if isinstance(policy, LearnedTaskPolicy) else {}
-        fell_back = sum(learned["fallbacks"].values()) / max(1, learned["decisions"]) if learned else 0.0
+        learned = decider.account() if decider.decisions else {}
+        fell_back = decider.fallbacks.total() / max(1, decider.decisions)
         figures[name] = summarise(scenario, plan, worlds, 0) | {"fallback_share": fell_back}
         details[name] = task_detail(scenario, plan, worlds) | ({"learned": learned} if learned else {})
     whole = all(found["unfinished"] == 0 for found in figures.values())  # what is cut can be below it

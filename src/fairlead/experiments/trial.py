@@ -25,6 +25,7 @@ class Trial:
     seed: int
     policies: tuple[str, ...]
     bounded: bool = True  # with the bound, which takes longer than some policies
+    log: str | None = None  # the folder for decision logs, if they are wanted
 
 
 @dataclass(frozen=True)

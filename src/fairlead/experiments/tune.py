@@ -15,9 +15,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from fairlead.domain.task_facts import TaskFacts
 from fairlead.domain.tasks import TaskScenario, TunedRule
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
 from fairlead.policies.tasks.tuned_rule import parameters, tuned_rule
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.worlds import begin_all, new_worlds
@@ -44,13 +46,14 @@ class _Trials:
 
     def __init__(self, scenario: TaskScenario, workloads: int) -> None:
         self.scenario, self.plan = scenario, build_task_plan(scenario)
+        self.facts = facts_of(scenario, self.plan)
         self.seeds = np.arange(FIRST_SEED, FIRST_SEED + workloads)
         self.worlds = new_worlds(self.plan, self.seeds)
         self.known: dict[bytes, list[float]] = {}
 
     def steps(self, rule: TunedRule) -> list[float]:
         """The mean completion time on each workload."""
-        given = parameters(replace(self.scenario, tuned_rule=rule), self.plan.steps)
+        given = parameters(replace(self.facts, tuned_rule=rule))
         key = given.tobytes()
         if key not in self.known:
             begin_all(self.plan, self.worlds, self.seeds, self.scenario.workload.rate_per_step)
@@ -66,7 +69,7 @@ class _Trials:
 def tune(scenario: TaskScenario, workloads: int, progress: Progress = lambda done, total: None) -> Tuned:
     """The best rule of the family."""
     trials = _Trials(scenario, workloads)
-    by = [name for name, resource in scenario.resources.items() if resource.elastic][-1]
+    by = trials.facts.resources[np.flatnonzero(trials.plan.main)[0]]
     orders: list[tuple[str, ...]] = [(), *((name,) for name in scenario.types)]
     packings: tuple[Literal["best", "worst"], ...] = ("best", "worst")
     places = [(first, packing) for first in orders for packing in packings]
@@ -84,12 +87,13 @@ def tune(scenario: TaskScenario, workloads: int, progress: Progress = lambda don
 
 
 def _descend(trials: _Trials, rule: TunedRule) -> TunedRule:
-    scenario = trials.scenario
-    places = [(kind, name) for kind in scenario.types for name, r in scenario.resources.items() if r.elastic]
+    facts = trials.facts
+    places = [(j, int(k)) for j in range(len(facts.types)) for k in np.flatnonzero(facts.elastic)]
     for _ in range(_MOST_ROUNDS):
         before = rule
-        for kind, name in places:
-            tried = [_with(rule, kind, name, *way) for way in _ways(scenario, kind, name, name == rule.by)]
+        for j, k in places:
+            kind, name = facts.types[j], facts.resources[k]
+            tried = [_with(rule, kind, name, *way) for way in _ways(facts, j, k, name == rule.by)]
             best = min(tried, key=trials.mean)
             if trials.mean(best) < (1.0 - _LEAST_GAIN) * trials.mean(rule):
                 rule = best
@@ -98,9 +102,9 @@ def _descend(trials: _Trials, rule: TunedRule) -> TunedRule:
     return rule
 
 
-def _ways(scenario: TaskScenario, kind: str, name: str, thorough: bool) -> list[tuple[int, int]]:
+def _ways(facts: TaskFacts, j: int, k: int, thorough: bool) -> list[tuple[int, int]]:
     """What tasks of a type could want of a resource, with the least amounts that go with it: all, or the ends."""
-    low, high = max(1, scenario.types[kind].minimum.get(name, 0)), scenario.most_per_task()[name]
+    low, high = max(1, int(facts.minimum[j, k])), int(facts.most[k])
     return [(w, n) for w in range(low, high + 1) for n in (range(low, w + 1) if thorough else sorted({low, w}))]
 
 

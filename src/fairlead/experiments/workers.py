@@ -1,6 +1,6 @@
 """Where trials run: here, and on processes of this machine. `compare` takes their results as they finish.
 
-An interrupt (Ctrl-C, SIGTERM) starts no more trials and raises KeyboardInterrupt when those under way are done.
+An interrupt (Ctrl-C, SIGTERM, SIGHUP) starts no more trials and raises KeyboardInterrupt when those under way are done.
 `ray_workers` is the same on a cluster.
 """
 
@@ -13,17 +13,16 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from multiprocessing.connection import wait as wait_for
 from types import FrameType
 
 from fairlead.experiments.trial import Trial, TrialResult, run_trial
+from fairlead.measure.interrupts import STOPS, on_stop
 
 Results = Generator[TrialResult, None, None]  # as they finish; closed when nobody takes them any more
 Workers = Callable[[Sequence[Trial]], Results]
-
-_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class WorkersLost(Exception):
@@ -83,31 +82,27 @@ def end_with_parent() -> None:
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
-    """Notes the first Ctrl-C (or SIGTERM) instead of raising it amid locks and compiled code; a second one raises."""
-    noted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield noted
-        return
-    before = {number: signal.getsignal(number) for number in _STOPS}
+    """Notes the first Ctrl-C (or what means the same) instead of raising it amid locks and compiled code.
+
+    A second Ctrl-C raises.
+    """
+    noted, ctrl_c = threading.Event(), signal.getsignal(signal.SIGINT)
 
     def note(number: int, frame: FrameType | None) -> None:
-        noted.set()
-        signal.signal(signal.SIGINT, before[signal.SIGINT])
-        os.write(2, b"\nfinishing what is under way; Ctrl-C again drops it\n")  # print may be amid a line of its own
+        if not noted.is_set():
+            noted.set()
+            signal.signal(signal.SIGINT, ctrl_c)
+            with suppress(OSError):  # the terminal has gone; print may be amid a line of its own
+                os.write(2, b"\nfinishing what is under way; Ctrl-C again drops it\n")
 
-    for number in _STOPS:
-        signal.signal(number, note)
-    try:
+    with on_stop(note):
         yield noted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
 def deaf_children() -> Iterator[None]:
     """Processes started in here never see a Ctrl-C: it reaches the whole group, and only the parent acts on it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
         yield
     finally:

@@ -37,6 +37,7 @@ class WorldAdapter:
     files: Callable[[Any], list[str]]  # what a scenario reads beside itself
     summed: Callable[[], Summed]
     axes: Callable[[Any], dict[str, Any]]  # what the bins of details are, and what reports draw of a scenario itself
+    warnings: Callable[[Any, Iterable[str]], list[str]]  # what to know of policies on a scenario, a line each
 
     def policy_key(self, name: str) -> str:
         """What `fingerprint` knows a policy by."""
@@ -49,27 +50,41 @@ def adapter_of(scenario: AnyScenario) -> WorldAdapter:
 
 
 def _serving() -> WorldAdapter:
-    from fairlead.experiments import detail
+    from fairlead.experiments.scenario_changes import changes
     from fairlead.experiments.serving_trial import run_serving_trial
+    from fairlead.measure.serving_bins import LATENCY_MS, BinSum, time_edges_s
     from fairlead.policies.interface import find, rules
 
     def files(s: Scenario) -> list[str]:
         return [source.arrivals.file for source in s.workload.sources.values() if source.arrivals.file]
 
     def axes(s: Scenario) -> dict[str, Any]:
-        times = {"changes": detail.changes(s), "time_s": detail.time_edges_s(s)}
-        return times | {"latency_ms": list(detail.LATENCY_MS)}
+        times = {"changes": changes(s), "time_s": time_edges_s(s.workload.duration_s)}
+        return times | {"latency_ms": list(LATENCY_MS)}
 
-    return WorldAdapter("serving", "success", 1, run_serving_trial, find, rules, files, detail.Sum, axes)
+    def warnings(s: Scenario, policies: Iterable[str]) -> list[str]:
+        return []  # what is unlike the training counts as a fallback there
+
+    return WorldAdapter("serving", "success", 1, run_serving_trial, find, rules, files, BinSum, axes, warnings)
 
 
 def _tasks() -> WorldAdapter:
     from fairlead.experiments.task_detail import TaskSum, task_axes
     from fairlead.experiments.task_trial import run_task_trial
+    from fairlead.policies.tasks.learned import LearnedTaskPolicy
+    from fairlead.sim.tasks.facts import facts_of
+    from fairlead.sim.tasks.plan import build_task_plan
     from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
 
     def files(s: TaskScenario) -> list[str]:
         return [kind.speed.file for kind in s.types.values() if kind.speed.file]
 
+    def warnings(s: TaskScenario, policies: Iterable[str]) -> list[str]:
+        learned = [p for p in map(find_task_policy, policies) if isinstance(p, LearnedTaskPolicy)]
+        if not learned:
+            return []
+        facts = facts_of(s, build_task_plan(s))
+        return [line for policy in learned if (line := policy.bundle.warning(policy.name, facts))]
+
     found = find_task_policy, task_policies
-    return WorldAdapter("tasks", "completion_steps", -1, run_task_trial, *found, files, TaskSum, task_axes)
+    return WorldAdapter("tasks", "completion_steps", -1, run_task_trial, *found, files, TaskSum, task_axes, warnings)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import RunError, UserError
 
 
 def check_writable(path: Path) -> None:
@@ -57,20 +59,44 @@ def safe_names(labels: Sequence[str]) -> list[str]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write all of it or nothing: to a temporary file beside it, then renamed. Links are followed."""
-    path = path.resolve()
-    data = content.encode() if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write all of it or nothing."""
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, whole or not at all: a temporary one beside it, then renamed. Links are followed."""
+    temporary = None
     try:
-        if _replaceable(path):
+        whole = path.resolve()
+        if _replaceable(whole):
+            temporary = whole.with_name(f".{whole.name}.{os.getpid()}.tmp")
             with temporary.open("wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
+            os.replace(temporary, whole)
         else:
-            path.write_bytes(data)
+            with whole.open("wb") as file:
+                yield file
     except OSError as error:
-        raise UserError(f"{path}: can't write it: {error.strerror}") from error
+        raise not_written(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def not_written(path: Path, error: OSError) -> RunError:
+    """The error in words that name the file; the system's do not where a disk is full."""
+    return RunError(f"{path}: can't write it: {error.strerror or error}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """For what libraries write into a folder: an error names the file if it is known, else the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise not_written(Path(error.filename or path), error) from error

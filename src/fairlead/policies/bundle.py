@@ -1,24 +1,26 @@
 """A learned policy as a folder, its bundle: `model.onnx` and `manifest.json`.
 
-Reading a bundle never raises: what is wrong with it is a `Fault`, and whoever runs it (`fairlead.policies.learned`)
-falls back to a rule. A model maps `observations` float32 (B, F) to `values` float32 (B, A), one for each action.
-ONNX Runtime is imported when a model is first needed.
+Reading a bundle never raises: what is wrong with it is a `Fault`, and whoever runs it (`fairlead.policies.learned`,
+`fairlead.policies.tasks.learned`) falls back to a rule. The model of a selector or dispatcher maps `observations`
+float32 (B, F) to `values` float32 (B, A), one for each action. ONNX Runtime is imported when a model is first needed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 
 from fairlead.domain.errors import one_line
 from fairlead.domain.outcomes import Fallback
+from fairlead.policies.model_file import look_through, open_session, read_model
+from fairlead.policies.model_trial import Inputs, try_model
 from fairlead.policies.observe import DISPATCH_VERSION, PREFERENCE, WINDOW_VERSION, dispatch_size, window_size
 
 FORMAT: Final = 1
@@ -26,8 +28,6 @@ SHIPPED: Final = Path(__file__).parent / "bundles"  #: Every folder in here is a
 PLACER: Final = "placer"  #: The kind of bundles that place tasks (`policies.tasks.learned`), and decide on no request.
 LAST_RESORT: Final = "load-balancing"  #: Decides for a bundle that names no rule.
 _VERSIONS: Final = {"selector": WINDOW_VERSION, "dispatcher": DISPATCH_VERSION}
-
-Model = Callable[[Any], Any]  # float32 (B, F) -> float32 (B, A)
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,32 @@ class Fault:
     why: str
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """What a bundle says about itself, checked. `document` is the whole file."""
+@dataclass(frozen=True, kw_only=True)
+class ModelManifest:
+    """What a bundle of any kind says about itself, checked. `document` is the whole file."""
+
+    kind: str
+    summary: str
+    budget_us: float  # for one decision
+    sha256: str  # of model.onnx
+    document: dict[str, Any]
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The model's outputs and their types."""
+        raise NotImplementedError
+
+    @property
+    def trials(self) -> Sequence[Inputs]:
+        """Inputs that a model must be able to answer."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(ModelManifest):
+    """What a selector's or a dispatcher's bundle says about itself."""
 
     kind: Literal["selector", "dispatcher"]
-    summary: str
     actions: tuple[str, ...]  # selector: names of the rules that it picks from
     slots: int  # how many nodes (selector) or candidates (dispatcher) it has inputs for
     mix: bool  # selector: whether the optional inputs are there
@@ -51,10 +71,7 @@ class Manifest:
     preference: tuple[float, ...]  # dispatcher: the weights that it is asked to heed
     low: Any  # float32 (F,): the least and
     high: Any  # float32 (F,): the most of each input that was seen in training
-    budget_us: float  # for one decision
     scenarios: tuple[str, ...]  # trained on
-    sha256: str  # of model.onnx
-    document: dict[str, Any]
 
     @property
     def features(self) -> int:
@@ -66,40 +83,109 @@ class Manifest:
         """A, the number of outputs: one for each rule, or for each candidate and for the rejection."""
         return self.slots + 1 if self.kind == "dispatcher" else len(self.actions)
 
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """As ModelManifest has it."""
+        return {"values": "float32"}
 
-class Bundle:
-    """One folder. Its manifest is read at once, its model when it is needed."""
+    @property
+    def trials(self) -> Sequence[Inputs]:
+        """As ModelManifest has it."""
+        return [{"observations": ((b, self.features), "float32")} for b in (1, 2)]
 
-    def __init__(self, folder: Path) -> None:
+
+AnyManifest = TypeVar("AnyManifest", bound=ModelManifest)
+
+
+class Model:
+    """A model whose every answer is looked at: what has another shape or type raises."""
+
+    def __init__(self, session: Any, outputs: Mapping[str, str]) -> None:
+        self._session, self._names = session, list(outputs)
+        self._types = [np.dtype(name) for name in outputs.values()]
+
+    def run(self, inputs: Mapping[str, Any], shape: tuple[int, ...]) -> list[Any]:
+        """All outputs, each of this shape."""
+        answer: list[Any] = self._session.run(self._names, inputs)
+        for name, values, dtype in zip(self._names, answer, self._types, strict=True):
+            if type(values) is not np.ndarray or values.shape != shape or values.dtype != dtype:
+                found = f"{values.dtype} {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
+                raise ValueError(f"{name} are {found}, not {dtype} {shape}")
+        return answer
+
+
+class ModelBundle(Generic[AnyManifest]):
+    """One folder. Its manifest is read at once, its model when it is needed. `checked` reads the manifest."""
+
+    def __init__(self, folder: Path, checked: Callable[[dict[str, Any]], AnyManifest | Fault]) -> None:
         self.folder = folder
         document = read_manifest(folder / "manifest.json")
-        self.manifest: Manifest | Fault = document if isinstance(document, Fault) else _checked(document)
+        self.manifest: AnyManifest | Fault = document if isinstance(document, Fault) else checked(document)
         self.kind = document.get("kind") if isinstance(document, dict) else None  # whatever it says
         named = document.get("fallback") if isinstance(document, dict) else None
         self.fallback: str = named if isinstance(named, str) else LAST_RESORT  # the name of a rule
 
     @cached_property
     def model(self) -> Model | Fault:
-        """The model, ready to run on one thread; verified by its hash and by a trial."""
+        """The model, ready to run on one thread; verified by its hash and, unless it ships, by a trial elsewhere."""
         if isinstance(self.manifest, Fault):
             return self.manifest
         try:
-            content = (self.folder / "model.onnx").read_bytes()
+            content = read_model(self.folder / "model.onnx")
         except OSError as error:
             return Fault(Fallback.MISSING, f"model.onnx: {error.strerror}")
+        except ValueError as error:
+            return Fault(Fallback.CORRUPT, f"model.onnx: {error}")
         if hashlib.sha256(content).hexdigest() != self.manifest.sha256:
             return Fault(Fallback.CORRUPT, "model.onnx is not the one that manifest.json names (sha256)")
         try:
-            return _open(content, self.manifest)
+            return self._opened(content, self.manifest)
         except ImportError as error:
             return Fault(Fallback.MISSING, one_line(error))
         except Exception as error:  # ONNX Runtime has many ways to say no
             return Fault(Fallback.CORRUPT, f"model.onnx: {one_line(error)}")
 
+    def _opened(self, content: bytes, manifest: ModelManifest) -> Model | Fault:
+        if not self.ships:
+            look_through(content)
+            if why := try_model(content, manifest.trials):
+                return Fault(Fallback.CORRUPT, f"model.onnx: {why}")
+        return Model(open_session(content), manifest.outputs)
+
+    @property
+    def ships(self) -> bool:
+        """Whether it is part of this package, and so as trustworthy as its code."""
+        return Path(__file__).resolve().parent in self.folder.resolve().parents
+
     @cached_property
     def hash(self) -> str:
         """Identifies manifest and model, whatever their state."""
         return folder_hash(self.folder)
+
+
+class Bundle(ModelBundle[Manifest]):
+    """The bundle of a selector or a dispatcher."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, _checked)
+
+    @cached_property
+    def model(self) -> Model | Fault:
+        """As ModelBundle has it; it answers with a value for each action."""
+        model, manifest = super().model, self.manifest
+        if isinstance(model, Model) and isinstance(manifest, Manifest):
+            for b in (1, 2):
+                try:
+                    model.run({"observations": np.zeros((b, manifest.features), np.float32)}, (b, manifest.values))
+                except Exception as error:
+                    return Fault(Fallback.CORRUPT, f"model.onnx: {one_line(error)}")
+        return model
+
+    def values(self, observations: Any) -> Any:
+        """What the model makes of observations (B, F): float32 (B, A). Raises when it can't be asked."""
+        assert isinstance(self.model, Model)
+        assert isinstance(self.manifest, Manifest)
+        return self.model.run({"observations": observations}, (len(observations), self.manifest.values))[0]
 
     @cached_property
     def arithmetic(self) -> str:
@@ -108,7 +194,10 @@ class Bundle:
             return ""
         steps = np.linspace(0.0, 1.0, 64, dtype=np.float32)[:, None]
         inputs = self.manifest.low + steps * (self.manifest.high - self.manifest.low)
-        return hashlib.sha256(b"".join(self.model(row[None]).tobytes() for row in inputs)).hexdigest()[:12]
+        try:
+            return hashlib.sha256(b"".join(self.values(row[None]).tobytes() for row in inputs)).hexdigest()[:12]
+        except Exception:  # then the rule decides
+            return ""
 
 
 def folder_hash(folder: Path) -> str:
@@ -116,40 +205,16 @@ def folder_hash(folder: Path) -> str:
     digest = hashlib.sha256()
     for name in ("manifest.json", "model.onnx"):
         try:
-            content = (folder / name).read_bytes()
-        except OSError:
+            content = read_model(folder / name)
+        except (OSError, ValueError):
             content = b"missing"
         digest.update(name.encode() + content)
     return digest.hexdigest()[:12]
 
 
-def open_session(content: bytes) -> Any:
-    """A model's session of ONNX Runtime, on one thread."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.log_severity_level = 4  # what is wrong is raised
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-
-
-def _open(content: bytes, manifest: Manifest) -> Model:
-    session = open_session(content)
-
-    def run(observations: Any) -> Any:
-        return session.run(["values"], {"observations": observations})[0]
-
-    for b in (1, 2):
-        values = run(np.zeros((b, manifest.features), np.float32))
-        if values.shape != (b, manifest.values) or values.dtype != np.float32:
-            raise ValueError(f"values are {values.dtype} {values.shape}, not float32 {(b, manifest.values)}")
-    return run
-
-
 def read_manifest(file: Path) -> dict[str, Any] | Fault:
     try:
-        document = json.loads(file.read_bytes())
+        document = json.loads(read_model(file))
     except OSError as error:
         return Fault(Fallback.MISSING, f"{file.name}: {error.strerror}")
     except (ValueError, RecursionError) as error:

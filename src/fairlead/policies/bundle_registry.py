@@ -12,10 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fairlead.domain.decision import RequestSnapshot
 from fairlead.domain.errors import UserError
 from fairlead.policies.bundle import PLACER, SHIPPED, Bundle, Fault
+from fairlead.policies.decider import Decider, Setting
 from fairlead.policies.interface import Kind, Policy
-from fairlead.policies.learned import Dispatcher
+from fairlead.policies.learned import Dispatcher, Selector
+from fairlead.policies.model_runtime import Clock
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,12 @@ class LearnedPolicy(Policy):
     def hash(self) -> str:
         """Identifies manifest and model."""
         return self.bundle.hash
+
+    def decider(self, setting: Setting, clock: Clock | None = None) -> Decider:
+        """As Policy has it."""
+        if self.kind == "selector":
+            return Selector(self.name, self.bundle, setting, clock)
+        return Dispatcher(self.name, self.bundle, clock)
 
 
 def shipped() -> dict[str, LearnedPolicy]:
@@ -70,8 +79,9 @@ def _dispatch(bundle: Bundle) -> Callable[[Any, Any, Any, float], int]:
 
     def decide(request: Any, candidates: Any, excluded: Any, u: float) -> int:
         if not hasattr(own, "dispatcher"):
-            own.dispatcher = Dispatcher(bundle)
-        return own.dispatcher.decide(request, candidates, excluded, u)
+            own.dispatcher = Dispatcher(bundle.folder.name, bundle)
+        choice: int = own.dispatcher.decide(RequestSnapshot(request, candidates, excluded), u).choice
+        return choice
 
     return decide
 

@@ -1,7 +1,8 @@
 """Cheaper: the slowest pair that is still in time, which leaves the fast ones to those who need them.
 
 ASET (slides, 2025) says in words that the expected end-to-end delay is maximised; the printed formula is an argmin.
-We follow the words (assumption): argmax_{v,n} 2 (d_n + 2 sigma_n) + D_v over the feasible pairs.
+We follow the words (assumption): argmax_{v,n} 2 (d_n + 2 sigma_n) + D_v over the feasible pairs. To that we add
+`transfer_ms`, the time that the input takes over the link, which the slides leave out (assumption).
 """
 
 from __future__ import annotations

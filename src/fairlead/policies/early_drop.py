@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.policies.expected_times import completion_ms
+from fairlead.policies.expected_times import completion_ms, in_time
 from fairlead.policies.interface import policy
 from fairlead.policies.pick import soonest
 
@@ -16,4 +16,4 @@ from fairlead.policies.pick import soonest
 @policy("early-drop", source="common practice")
 def early_drop(request: Any, candidates: Any, excluded: Any, u: float) -> int:
     best = soonest(request, candidates, excluded)
-    return best if best >= 0 and completion_ms(candidates[best]) <= request.deadline_ms else -1
+    return best if best >= 0 and in_time(completion_ms(candidates[best]), request.deadline_ms) else -1

@@ -1,9 +1,10 @@
-"""Nominal times of a candidate: what is expected when nothing else is known. Shared by feasibility and policies."""
+"""Nominal times of a candidate, and whether a time is within a deadline. Shared by feasibility, policies and engine."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from fairlead.domain.outcomes import TOLERANCE_MS
 from fairlead.policies.jit import kernel
 
 
@@ -17,3 +18,9 @@ def end_to_end_ms(candidate: Any) -> float:
 def completion_ms(candidate: Any) -> float:
     """Expected end-to-end time in the present state: mean round trip, transfer, wait, processing slowed by others."""
     return 2.0 * candidate.net_ms + candidate.transfer_ms + candidate.queue_ms + candidate.proc_ms * candidate.suffered
+
+
+@kernel
+def in_time(ms: float, deadline_ms: float) -> bool:
+    """Whether a latency meets a deadline: equal is in time, and rounding makes nobody late."""
+    return ms <= deadline_ms + TOLERANCE_MS

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.outcomes import Reason
-from fairlead.policies.expected_times import end_to_end_ms
+from fairlead.policies.expected_times import end_to_end_ms, in_time
 from fairlead.policies.jit import inlined, kernel
 
 _TOO_LATE: Final = np.uint16(Reason.TOO_LATE)
@@ -24,7 +24,7 @@ _NO_CAPACITY: Final = np.uint16(Reason.NO_CAPACITY)
 def nominal_misses(request: Any, candidates: Any, excluded: Any, by_deadline: bool, by_accuracy: bool) -> None:
     """Add the bits of candidates that would nominally be late or too inaccurate."""
     for c in range(len(candidates)):
-        if by_deadline and end_to_end_ms(candidates[c]) > request.deadline_ms:
+        if by_deadline and not in_time(end_to_end_ms(candidates[c]), request.deadline_ms):
             excluded[c] |= _TOO_LATE
         if by_accuracy and candidates[c].accuracy < request.min_accuracy:
             excluded[c] |= _TOO_INACCURATE

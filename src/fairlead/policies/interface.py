@@ -11,16 +11,23 @@ The simulator, the gateway and the controller call policies through this module;
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
+import math
 import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib import import_module, metadata
-from typing import Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
-from fairlead.domain.errors import UserError, nearest, one_line
+from fairlead.domain.errors import UserError, nearest
+from fairlead.policies.entry_points import load_policies
+
+if TYPE_CHECKING:
+    from fairlead.policies.decider import Decider, Setting
+    from fairlead.policies.model_runtime import Clock
 
 #: `compiled` and `python` are functions as above. `batch` and `selector` are learned (`fairlead.policies.learned`): the
 #: one decides requests, the other which compiled rule decides in the next window.
@@ -38,17 +45,38 @@ class Policy:
     source: str = ""  # the system or paper that it comes from
     summary: str = ""
     package: str = field(default="fairlead", compare=False)
+    probability: Callable[[Any, Any, int], float] | None = None  # of a choice: candidates, excluded, choice -> 0..1
+
+    def decider(self, setting: Setting, clock: Clock | None = None) -> Decider:
+        """The policy at work in a place; a clock, for live use, lets learned policies keep their time budget."""
+        from fairlead.policies.decider import PythonDecider, RuleDecider
+
+        return RuleDecider(self) if self.kind == "compiled" else PythonDecider(self)
+
+    @cached_property
+    def entry_point(self) -> Any:
+        """The compiled function itself, called with a REQUEST record and arrays as in `decide`."""
+        return next(iter(self.compiled.overloads.values())).entry_point
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether it looks at `u`: if not, a snapshot has one answer."""
+        return reads_argument(self.function, 3)
+
+    def probability_of(self, request: Any, candidates: Any, excluded: Any, choice: int) -> float:
+        """The probability of a choice on a snapshot; NaN when it draws and does not say how."""
+        if not self.draws or not (excluded == 0).any():
+            return 1.0
+        return math.nan if self.probability is None else float(self.probability(candidates, excluded, choice))
 
     @cached_property
     def compiled(self) -> Any:
         """The function as Numba code of exactly the interface's signature, usable as a function pointer."""
-        import numba
-
+        from fairlead.policies.jit import compiled_rule
         from fairlead.policies.numba_signature import decide_signature
 
         # Third parties' code is compiled anew by each process: a cache would not notice a change of its helpers.
-        ours = self.package == "fairlead"
-        return numba.njit(decide_signature(), cache=ours, nogil=True, error_model="numpy")(self.function)
+        return compiled_rule(self.function, decide_signature(), kept=self.package == "fairlead")
 
     @cached_property
     def hash(self) -> str:
@@ -60,15 +88,30 @@ class Policy:
         return hashlib.sha256(code).hexdigest()[:12]
 
 
+def reads_argument(function: Callable[..., Any], number: int) -> bool:
+    """Whether a function's code reads its argument of this number."""
+    names = function.__code__.co_varnames[number : number + 1]
+    read = (i.argval if isinstance(i.argval, tuple) else (i.argval,) for i in dis.get_instructions(function))
+    return any(name in names for found in read for name in found)
+
+
 def policy(
-    name: str, *, source: str = "", kind: Literal["compiled", "python"] = "compiled"
+    name: str,
+    *,
+    source: str = "",
+    kind: Literal["compiled", "python"] = "compiled",
+    probability: Callable[[Any, Any, int], float] | None = None,
 ) -> Callable[[Callable[..., int]], Policy]:
-    """Make a function a policy. `compiled` functions must be Numba code; `python` ones can do anything, slower."""
+    """Make a function a policy. `compiled` functions must be Numba code; `python` ones can do anything, slower.
+
+    A policy that draws, by `u`, can say the `probability` of a choice, for the decision log: in plain Python, given
+    candidates, excluded and choice.
+    """
 
     def wrap(function: Callable[..., int]) -> Policy:
         doc = inspect.getdoc(function) or inspect.getdoc(inspect.getmodule(function)) or ""
         package = function.__module__.partition(".")[0]
-        return Policy(name, function, kind, source, doc.strip().split("\n")[0], package)
+        return Policy(name, function, kind, source, doc.strip().split("\n")[0], package, probability)
 
     return wrap
 
@@ -89,22 +132,9 @@ def registry() -> tuple[dict[str, Policy], dict[str, str]]:
     """All policies by name, and what went wrong with third-party ones that did not load (entry point -> one line)."""
     from fairlead.policies.bundle_registry import shipped
 
-    found = _builtin() | shipped()
-    broken: dict[str, str] = {}
-    for entry in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
-        package = entry.dist.name if entry.dist else entry.value
-        try:
-            value = entry.load()
-        except (Exception, SystemExit) as error:  # third-party code: whatever it raises is reported, ours goes on
-            broken[entry.name] = f"policy {entry.name!r} of {package!r} did not load: {one_line(error)}"
-            continue
-        if not isinstance(value, Policy):
-            broken[entry.name] = f"policy {entry.name!r} of {package!r} is a {type(value).__name__}, not a @policy"
-        elif value.name in found:
-            broken[entry.name] = f"policy {value.name!r} of {package!r} has a name that is taken"
-        else:
-            found[value.name] = Policy(value.name, value.function, value.kind, value.source, value.summary, package)
-    return found, broken
+    ours = _builtin() | shipped()
+    theirs, broken = load_policies(ENTRY_POINT_GROUP, Policy, ours)
+    return ours | theirs, broken
 
 
 def rules() -> dict[str, Policy]:

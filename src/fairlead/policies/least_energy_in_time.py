@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.policies.expected_times import completion_ms
+from fairlead.policies.expected_times import completion_ms, in_time
 from fairlead.policies.interface import policy
 
 
@@ -25,7 +25,7 @@ def least_energy_in_time(request: Any, candidates: Any, excluded: Any, u: float)
         energy, expected_ms = candidates[c].energy_mj, completion_ms(candidates[c])
         if expected_ms < fastest_ms:
             fastest, fastest_ms = c, expected_ms
-        if expected_ms > request.deadline_ms or candidates[c].accuracy < request.min_accuracy:
+        if not in_time(expected_ms, request.deadline_ms) or candidates[c].accuracy < request.min_accuracy:
             continue
         if energy < best_energy * (1.0 - 1e-9) or (energy <= best_energy * (1.0 + 1e-9) and expected_ms < best_ms):
             best, best_energy, best_ms = c, energy, expected_ms

@@ -1,6 +1,7 @@
 """Least impedance: the pair with the lowest nominal end-to-end time.
 
-ASET (slides, 2025): (v*, n*) = argmin_{v,n} 2 (d_n + 2 sigma_n) + D_v(zeta). Blind to load, as written.
+ASET (slides, 2025): (v*, n*) = argmin_{v,n} 2 (d_n + 2 sigma_n) + D_v(zeta). Blind to load, as written. To that we
+add `transfer_ms`, the time that the input takes over the link, which the slides leave out (assumption).
 """
 
 from __future__ import annotations

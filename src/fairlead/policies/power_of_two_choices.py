@@ -12,7 +12,15 @@ from fairlead.policies.interface import policy
 from fairlead.policies.pick import count_feasible, nth_feasible
 
 
-@policy("power-of-two-choices", source="Mitzenmacher 2001")
+def _probability(candidates: Any, excluded: Any, choice: int) -> float:
+    there = candidates["in_flight"][excluded == 0]
+    n, mine = len(there), candidates["in_flight"][choice]
+    # As the first it stays unless the second has fewer; as the second it needs fewer than the first.
+    wins = (there >= mine).sum() - 1 + (there > mine).sum()
+    return 1.0 if n == 1 else float(wins) / (n * (n - 1))
+
+
+@policy("power-of-two-choices", source="Mitzenmacher 2001", probability=_probability)
 def power_of_two_choices(request: Any, candidates: Any, excluded: Any, u: float) -> int:
     n = count_feasible(excluded)
     if n == 0:

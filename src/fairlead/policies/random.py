@@ -11,7 +11,11 @@ from fairlead.policies.interface import policy
 from fairlead.policies.pick import count_feasible, nth_feasible
 
 
-@policy("random", source="ASET")
+def _probability(candidates: Any, excluded: Any, choice: int) -> float:
+    return 1.0 / float((excluded == 0).sum())
+
+
+@policy("random", source="ASET", probability=_probability)
 def random(request: Any, candidates: Any, excluded: Any, u: float) -> int:
     n = count_feasible(excluded)
     return nth_feasible(excluded, int(u * n)) if n else -1

@@ -1,7 +1,7 @@
 """Random-proportional latency: a random pair, the nearer the likelier.
 
 ASET (slides, 2025) binds in proportion to end-to-end delays. We read it as P ~ 1 / (2 (d + 2 sigma) + D): the faster,
-the more (assumption).
+the more (assumption). `transfer_ms` is added to that time, as by least-impedance.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from fairlead.policies.expected_times import end_to_end_ms
 from fairlead.policies.interface import policy
 
 
-@policy("random-proportional-latency", source="ASET")
+def _probability(candidates: Any, excluded: Any, choice: int) -> float:
+    weights = [0.0 if out else 1.0 / end_to_end_ms(c) for c, out in zip(candidates, excluded, strict=True)]
+    return weights[choice] / sum(weights)
+
+
+@policy("random-proportional-latency", source="ASET", probability=_probability)
 def random_proportional_latency(request: Any, candidates: Any, excluded: Any, u: float) -> int:
     total = 0.0
     for c in range(len(candidates)):

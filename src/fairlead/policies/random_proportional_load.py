@@ -10,7 +10,12 @@ from typing import Any
 from fairlead.policies.interface import policy
 
 
-@policy("random-proportional-load", source="ASET")
+def _probability(candidates: Any, excluded: Any, choice: int) -> float:
+    weights = candidates["service_rate"] * (excluded == 0)
+    return float(weights[choice] / weights.sum())
+
+
+@policy("random-proportional-load", source="ASET", probability=_probability)
 def random_proportional_load(request: Any, candidates: Any, excluded: Any, u: float) -> int:
     total = 0.0
     for c in range(len(candidates)):

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import RunError, UserError
 from fairlead.profile.analysis import Tensor
 from fairlead.profile.runtime import make_inputs, onnx_runtime, open_session, run_once
 
@@ -28,7 +28,7 @@ def measure_memory(path: Path, inputs: Iterable[Tensor], threads: int = 1) -> in
     command = [sys.executable, "-m", "fairlead.profile.memory"]
     done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False)
     if done.returncode < 0:
-        raise UserError(f"{path}: the process that ran it was ended (signal {-done.returncode}): out of memory?")
+        raise RunError(f"{path}: the process that ran it was ended (signal {-done.returncode}): out of memory?")
     if done.returncode:
         raise UserError(done.stderr.strip().splitlines()[-1])
     return int(done.stdout)

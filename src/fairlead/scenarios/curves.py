@@ -30,8 +30,21 @@ class Curves:
     measured: dict[tuple[int, ...], list[tuple[float, float]]]
     interval_s: float
 
+    def by(self, names: Sequence[str]) -> Curves:
+        """The same by the resources of these names, in this order."""
+        places = [self.names.index(name) for name in names]
+        return Curves(tuple(names), {tuple(a[k] for k in places): c for a, c in self.measured.items()}, self.interval_s)
+
+    def profile(self, name: str) -> list[tuple[int, float]]:
+        """With how much of a resource curves were measured, and how long they take."""
+        k = self.names.index(name)
+        return sorted((amounts[k], points[-1][0]) for amounts, points in self.measured.items())
+
     def at(self, amounts: dict[str, int]) -> tuple[list[float], float]:
-        """Progress at even distances, and the distance in steps, of the fastest that was measured within `amounts`."""
+        """Progress at even distances, and the distance in steps, of the fastest that was measured within `amounts`.
+
+        Of several that are as fast, that with the least of the first resource.
+        """
         inside = [a for a in self.measured if all(x <= amounts[n] for x, n in zip(a, self.names, strict=True))]
         points = self.measured[min(inside, key=lambda a: (self.measured[a][-1][0], a))]
         times, progress = zip(*points, strict=True)

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairlead.cli.catalog.task_listing import columns_table, powers, show_task_scenario
-from fairlead.cli.console import console
+from fairlead.cli.catalog.task_listing import powers, show_task_scenario
+from fairlead.cli.console import columns_table, console
+from fairlead.cli.streams import note
 from fairlead.domain.hardware import Node
 from fairlead.domain.models import Deployment, Latency, Variant
 from fairlead.domain.scenario import Scenario
 from fairlead.domain.tasks import TaskScenario
 from fairlead.domain.workload import Draw
+from fairlead.measure.numerals import counted
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.interface import registry
 from fairlead.policies.tasks.learned import learned_task_policies
 from fairlead.scenarios.loader import available, available_tasks, load, load_any, load_tasks
-from fairlead.sim.tasks.policy_catalog import task_policies
+from fairlead.sim.tasks.policy_catalog import task_registry
 
 
 def warn_broken() -> None:
     """One line on standard error for each third-party policy that did not load."""
-    for line in registry()[1].values():
-        print(f"fairlead: {line}", file=sys.stderr)
+    for line in (*registry()[1].values(), *task_registry()[1].values()):
+        note(f"fairlead: {line}")
 
 
 def run_scenarios(args: argparse.Namespace) -> int:
@@ -56,19 +57,19 @@ def run_policies(args: argparse.Namespace) -> int:
     learned = columns_table("learned policy", "what it does", "kind", "picks from", "trained on", "fallback")
     for p in registry()[0].values():
         if isinstance(p, LearnedPolicy):
-            learned.add_row(*map(escape, (p.name, p.summary, p.kind, *_learned(p), p.bundle.fallback)))
+            learned.add_row(p.name, p.summary, p.kind, *_learned(p), p.bundle.fallback)
         else:
-            table.add_row(*map(escape, (p.name, p.summary, p.source, p.kind, p.package)))
+            table.add_row(p.name, p.summary, p.source, p.kind, p.package)
     console().print(table)
     if learned.row_count:
         console().print(learned)
-    tasks = columns_table("task policy", "what it does", "source", "kind", "knows, may")
-    for t in task_policies().values():
-        tasks.add_row(*map(escape, (t.name, t.summary, t.source, t.kind, powers(t))))
+    tasks = columns_table("task policy", "what it does", "source", "kind", "privileges", "package")
+    for t in task_registry()[0].values():
+        tasks.add_row(t.name, t.summary, t.source, t.kind, powers(t), t.package)
     console().print(tasks)
     agents = columns_table("learned task policy", "what it does", "trained on")
     for a in learned_task_policies().values():
-        agents.add_row(*map(escape, (a.name, a.summary, a.placer.trained_on)))
+        agents.add_row(a.name, a.summary, a.bundle.trained_on)
     console().print(agents)
     warn_broken()
     return 0
@@ -93,7 +94,7 @@ def run_show(args: argparse.Namespace) -> int:
     else:
         _show_serving(out, s)
     assumed = s.assumptions()
-    out.print(f"[bold]{len(assumed)} assumptions[/bold] (numbers that nothing public gives)")
+    out.print(f"[bold]{counted(len(assumed), 'assumption')}[/bold] (numbers that nothing public gives)")
     for path, words in assumed:
         out.print(f"  {escape(path)}: {escape(words)}", soft_wrap=True)
     return 0
@@ -104,7 +105,7 @@ def _show_serving(out: Console, s: Scenario) -> None:
     w, rules = s.workload, s.rules
     drawn = any(x.arrivals.process != "trace" for x in w.sources.values())
     rate = f"{w.rate_per_min:g} arrivals a minute" if drawn else "arrivals of traces"
-    out.print(f"[bold]workload[/bold]: {rate} for {w.duration_s:g} s at {', '.join(w.sites)}\n")
+    out.print(f"[bold]workload[/bold]: {rate} for {w.duration_s:g} s at {escape(', '.join(w.sites))}\n")
     for table in (_devices(s), _nodes(s), _variants(s), _sources(s), _links(s)):
         out.print(table)
         out.print()

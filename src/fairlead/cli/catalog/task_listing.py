@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from fairlead.domain.tasks import Speed, TaskScenario
+from fairlead.cli.console import columns_table
+from fairlead.domain.tasks import Resource, Speed, TaskScenario
+from fairlead.measure.numerals import counted
 from fairlead.policies.tasks.interface import TaskPolicy
-
-
-def columns_table(*columns: str) -> Table:
-    """An empty table."""
-    table = Table(header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
 
 
 def powers(policy: TaskPolicy) -> str:
@@ -28,7 +21,9 @@ def show_task_scenario(out: Console, s: TaskScenario) -> None:
     """All but its assumptions."""
     w, rules = s.workload, s.rules
     out.print(f"[bold]{escape(s.name)}[/bold]: {escape(s.title)}\n")
-    out.print(f"[bold]workload[/bold]: {w.tasks:,} tasks, {w.rate_per_step:g} a step of {rules.interval_s:g} s\n")
+    out.print(
+        f"[bold]workload[/bold]: {counted(w.tasks, 'task')}, {w.rate_per_step:g} a step of {rules.interval_s:g} s\n"
+    )
     clusters = columns_table("cluster", *s.resources, "region", "certificates")
     for c in s.clusters.values():
         clusters.add_row(c.name, *(str(c.amounts.get(r, 0)) for r in s.resources), c.region, ", ".join(c.certificates))
@@ -39,28 +34,31 @@ def show_task_scenario(out: Console, s: TaskScenario) -> None:
     out.print(clusters)
     out.print()
     out.print(types)
-    most = s.most_per_task()
-    limits = (
-        f"{r.name}: at most {most[r.name]} a task" if r.elastic else f"{r.name}: as needed"
-        for r in s.resources.values()
-    )
-    out.print(f"\n[bold]resources[/bold]: {'; '.join(limits)}")
+    resources = "; ".join(f"{r.name} ({r.role}): {_given(s, r)}" for r in s.resources.values())
+    out.print(f"\n[bold]resources[/bold]: {escape(resources)}")
     reach = w.reach
     words = "a random subset of clusters" if reach.draw == "subset" else (
         f"clusters behind links of {reach.least_bandwidth_mbps:g} Mbit/s and {reach.most_latency_ms:g} ms "
         f"(drawn from {reach.bandwidth_mbps[0]:g}..{reach.bandwidth_mbps[1]:g} and "
         f"{reach.latency_ms[0]:g}..{reach.latency_ms[1]:g})"
     )  # fmt: skip
-    out.print(f"[bold]reach[/bold]: {words}; {len(s.link_changes)} changes of links")
+    out.print(f"[bold]reach[/bold]: {words}; {counted(len(s.link_changes), 'change')} of links")
     out.print(
-        f"[bold]rules[/bold]: {rules.mode}-task; a cluster sees {rules.pending} tasks; noise {rules.progress_noise:g}; "
-        f"{100 * rules.switching:g} % of a step's progress after a change of amounts\n"
+        f"[bold]rules[/bold]: {rules.mode}-task; a cluster sees {counted(rules.pending, 'task')}; "
+        f"noise {rules.progress_noise:g}; {100 * rules.switching:g} % of a step's progress after a change of amounts\n"
     )
+
+
+def _given(s: TaskScenario, resource: Resource) -> str:
+    """How much of a resource a task is given."""
+    if not any(kind.may_use(resource.name) for kind in s.types.values()):
+        return "no task needs it"
+    return f"at most {s.most_per_task()[resource.name]} a task" if resource.elastic else "as needed"
 
 
 def _speed(speed: Speed) -> str:
     if speed.form == "constant":
-        return f"{speed.steps:g} steps"
+        return f"{speed.steps:g} step{'' if speed.steps == 1 else 's'}"
     if speed.form == "trace":
         return f"curves of {speed.file}"
     if speed.form == "gavel":

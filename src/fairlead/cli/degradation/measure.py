@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,12 @@ from fairlead import __version__
 from fairlead.cli.console import console
 from fairlead.cli.degradation.simulate import show_matrices
 from fairlead.cli.experiments.run import check_outputs, write_outputs
+from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError, nearest
 from fairlead.experiments.result_file import plain, versions
 from fairlead.measure.degradation_matrix import Matrix, names
 from fairlead.measure.files import check_different, check_writable, write_whole
+from fairlead.measure.numerals import counted
 from fairlead.profile.degrade.measurement import MOST, Measured, measure
 from fairlead.profile.degrade.scenario import scenario_text
 from fairlead.profile.degrade.workloads import Workload
@@ -45,9 +46,9 @@ def run_measure(args: argparse.Namespace) -> int:
         write_outputs(args, _document(args, workloads, found, lanes))
         if args.scenario:
             write_whole(Path(args.scenario), scenario_text(found, _accuracy(workloads)))
-            print(f"scenario written to {args.scenario}", file=sys.stderr)
+            note(f"scenario written to {args.scenario}")
     if found.interrupted:
-        print(f"fairlead: interrupted; mixes of up to {found.most} of each were whole, and are shown", file=sys.stderr)
+        note(f"fairlead: interrupted; combinations of up to {found.most} of each model are complete and shown")
         return 130
     return 0
 
@@ -110,7 +111,7 @@ def _progress() -> Progress:
 
 def _show(out: Console, found: Measured, lanes: float) -> None:
     machine = found.machine
-    out.print(f"[bold]{escape(machine.processor)}[/bold], {machine.cores} cores; each workload is a process")
+    out.print(f"[bold]{escape(machine.processor)}[/bold], {counted(machine.cores, 'core')}; each workload is a process")
     out.print("time of one more workload beside those that run already / its time alone; inf: it does not fit\n")
     show_matrices(out, found.matrices)
     for name, matrix in zip(names(found.matrices), found.matrices, strict=True):
@@ -127,7 +128,7 @@ def _regime(matrix: Matrix, lanes: float) -> str:
     if regime is None:
         return f"too few levels of {lanes:g} and more workloads for a fit beyond the cores (--max more)"
     return (
-        f"from {lanes:g} workloads on {regime.line.slope:+.3f} for each more, R² {regime.line.r2:.3f}; slowing down "
+        f"from {lanes:g} workloads on {regime.line.slope:+z.3f} for each more, R² {regime.line.r2:.3f}; slowing down "
         f"begins at {regime.knee:.1f}; max(1, running / {lanes:g}) is right within {regime.off:.0%}"
     )
 
@@ -140,7 +141,7 @@ def _repeats(found: Measured) -> str:
         middle, high = spreads[len(spreads) // 2], spreads[-1]
         agree = f"repeated cells agree within {high:.0%}, half of them within {middle:.1%}"
     anew = (
-        f"; {found.again} times a mix was measured anew, as others disturbed or repeats disagreed"
+        f"; {counted(found.again, 'time')} a mix was measured anew, as others disturbed or repeats disagreed"
         if found.again
         else ""
     )
@@ -164,7 +165,7 @@ def _document(args: argparse.Namespace, workloads: list[Workload], found: Measur
             "models": listed, "max": found.most, "repeats": args.repeats, "threads": args.threads,
             "memory_mb": args.memory_mb, "size": args.size,
         },
-        "title": f"{', '.join(listed)}; {found.machine.cores} cores",
+        "title": f"{', '.join(listed)}; {counted(found.machine.cores, 'core')}",
         "measured": "on the machine itself: every workload a process of its own, the newcomer among them",
         "complete": not found.interrupted,
         "machine": vars(found.machine) | {"room_mb": found.room_mb},

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
@@ -15,11 +14,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from fairlead.cli.console import console
-from fairlead.cli.experiments.run import check_outputs, write_outputs
+from fairlead.cli.experiments.run import check_outputs, compiling, write_outputs
 from fairlead.cli.experiments.tables import Columns, foot, head
+from fairlead.cli.streams import note
 from fairlead.experiments.simulated_degradation import as_document, study
 from fairlead.measure.degradation_matrix import Level, Matrix, by_device, names
-from fairlead.policies.jit import compiled_before
 from fairlead.scenarios.loader import load
 
 _INFINITE = "inf"
@@ -29,8 +28,8 @@ def run_simulate(args: argparse.Namespace) -> int:
     """Run the command."""
     check_outputs(args)
     scenario = load(args.scenario, args.overrides)
-    if not compiled_before():
-        print("compiling the engine (first run, about a minute)", file=sys.stderr)
+    if words := compiling():
+        note(words)
     made = study(scenario, args.max)
     out = console(stderr=args.json == "-")
     try:
@@ -57,7 +56,7 @@ def show_matrices(out: Console, matrices: Sequence[Matrix]) -> None:
             fit = m.fit()
             points = sum(not level.infinite for level in m.curve())
             sure = f", R² {fit.r2:.3f}" if fit and points > 2 else ""
-            line = f"{fit.slope:+.3f} for each more{sure}" if fit else "none, too few fit"
+            line = f"{fit.slope:+z.3f} for each more{sure}" if fit else "none, too few fit"
             out.print(f"mean by how many run, it included: {means}\nlinear fit: {line}\n")
 
 
@@ -71,7 +70,7 @@ def _show_slopes(out: Console, by_rho: Mapping[float, Sequence[Matrix]]) -> None
     devices = by_device(next(iter(by_rho.values())))
     columns = {"arrives": [f"{name} on {there[0].device}" for there in devices.values() for name in names(there)]}
     for rho, matrices in by_rho.items():
-        columns[f"{rho:g}"] = [f"{fit.slope:.2f}" if (fit := m.fit()) else "" for m in matrices]
+        columns[f"{rho:g}"] = [f"{fit.slope:z.2f}" if (fit := m.fit()) else "" for m in matrices]
     out.print(_table(columns))
 
 

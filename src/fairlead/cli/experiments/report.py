@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from fairlead.cli.streams import note
 from fairlead.measure.files import check_different, check_folder, check_writable
 from fairlead.measure.report.render import read, write_any_plots, write_any_report
 from fairlead.measure.report.static import converter
@@ -22,7 +22,7 @@ def run_report(args: argparse.Namespace) -> int:
     converter()
     document = read(Path(result))
     write_any_report(document, path)
-    print(f"report written to {path}", file=sys.stderr)
+    note(f"report written to {path}")
     if plots:
-        print(f"{len(write_any_plots(document, Path(plots)))} plots written to {plots}", file=sys.stderr)
+        note(f"{len(write_any_plots(document, Path(plots)))} plots written to {plots}")
     return 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,20 +18,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fairlead.cli.catalog.listing import warn_broken
 from fairlead.cli.console import console
+from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError
 from fairlead.experiments.compare import Comparison, compare
-from fairlead.experiments.ray_workers import on_ray
+from fairlead.experiments.ray_workers import check_address, on_ray
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.trial import AnyScenario
 from fairlead.experiments.workers import Workers, local
 from fairlead.experiments.world_adapter import WorldAdapter, adapter_of
+from fairlead.measure.decision_log_file import check_parquet
 from fairlead.measure.files import check_different, check_folder, check_writable, write_whole
 from fairlead.measure.report.render import write_any_plots, write_any_report
 from fairlead.measure.report.static import converter
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundle_registry import LearnedPolicy
-from fairlead.policies.jit import compiled_before
+from fairlead.policies.compile_cache import compiled_before, why_not_kept
+from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 
 MOST_SEED = 2**31 - 1  # from there on, agents are trained and validated
@@ -47,9 +49,26 @@ def check_options(args: argparse.Namespace) -> None:
         raise UserError(f"--first-seed {args.first_seed}: expected a whole number from 0, and all seeds below 2^31")
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs}: at least 1 is needed")
+    if args.ray is not None:
+        check_address(args.ray)
     if args.checkpoint == "":
         raise UserError("--checkpoint: a name is missing")
+    check_log(args)
     check_outputs(args)
+
+
+def check_log(args: argparse.Namespace) -> None:
+    """Refuse decision logs that could not be whole, or not be written."""
+    log = getattr(args, "log", None)
+    if log is None:
+        return
+    if log == "":
+        raise UserError("--log: a name is missing")
+    if args.checkpoint is not None:
+        raise UserError("--log: not with --checkpoint, whose finished trials are not run again and leave no log")
+    if args.ray is not None:
+        raise UserError("--log: not with --ray, whose machines would each keep their own logs")
+    check_parquet()
 
 
 def check_outputs(args: argparse.Namespace) -> None:
@@ -80,16 +99,23 @@ def answer(
     """Run it, show it, write it; the exit code."""
     check_different({"--json": args.json, "--report": args.report, "--checkpoint": checkpoint})
     adapter = adapter_of(next(iter(scenarios.values())))
+    logs = Path(args.log) if getattr(args, "log", None) else None  # only `compare` has that option
+    if logs and adapter.name != "serving":
+        raise UserError("--log: tasks have no decision log; requests do (see `fairlead scenarios`)")
+    if logs:
+        check_folder(logs)
+    workers = _workers(args, len(scenarios))
     policies = _policies(adapter, args.policies)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress() as bar:
         progress = ProgressTeller(bar, args, checkpoint)
-        workers = _workers(args, len(scenarios))
-        result = compare(scenarios, policies, seeds, workers, checkpoint, progress, bounded=not args.no_bound)
+        result = compare(scenarios, policies, seeds, workers, checkpoint, progress, not args.no_bound, logs)
     try:  # the tables before the files: a full disk then costs the files alone
         show(console(stderr=args.json == "-"), result)
     finally:  # and a reader of the tables who has gone (`| head`) does not cost the files
         code = _close(result, checkpoint)
+        if logs and result.runs:
+            note(f"decision logs written to {logs}")
         if args.json or args.report or args.plots:
             write_outputs(args, as_document(result, args.overrides, sweep))
     return code
@@ -101,12 +127,12 @@ def write_outputs(args: argparse.Namespace, document: dict[str, Any]) -> None:
         print(as_json(document), end="")
     elif args.json:
         write_whole(Path(args.json), as_json(document))
-        print(f"figures written to {args.json}", file=sys.stderr)
+        note(f"figures written to {args.json}")
     if args.report:
         write_any_report(document, Path(args.report))
-        print(f"report written to {args.report}", file=sys.stderr)
+        note(f"report written to {args.report}")
     if args.plots:
-        print(f"{len(write_any_plots(document, Path(args.plots)))} plots written to {args.plots}", file=sys.stderr)
+        note(f"{len(write_any_plots(document, Path(args.plots)))} plots written to {args.plots}")
 
 
 def _workers(args: argparse.Namespace, scenarios: int) -> Workers:
@@ -153,19 +179,25 @@ class ProgressTeller:
     def __init__(self, bar: Progress, args: argparse.Namespace, checkpoint: Path | None) -> None:
         self._bar, self._checkpoint, self._before = bar, checkpoint, -1
         self._verb = {"compare": "comparing", "sweep": "sweeping"}[args.command]
-        compiling = args.ray is None and not compiled_before()
-        first = "compiling the engine (first run, about a minute)" if compiling else self._verb
-        self._task = bar.add_task(first, total=None)
+        self._task = bar.add_task((compiling() if args.ray is None else "") or self._verb, total=None)
 
     def __call__(self, done: int, total: int) -> None:
         """Called as `compare` calls its `progress`."""
         if self._before < 0:
             self._before = done
             if done:
-                print(f"{done} of {total} trials were finished before ({self._checkpoint})", file=sys.stderr)
+                note(f"{done} of {total} trials are already finished ({self._checkpoint})")
         elif done > self._before:
             self._bar.update(self._task, description=self._verb)
         self._bar.update(self._task, completed=done, total=total)
+
+
+def compiling() -> str:
+    """Why the first run takes long; empty when it does not."""
+    if compiled_before():
+        return ""
+    when = f"it is not kept: {why_not_kept}" if why_not_kept else "first run"
+    return f"compiling the engine ({when}; about a minute)"
 
 
 def _fallback_line(result: Comparison, name: str) -> str:
@@ -175,8 +207,9 @@ def _fallback_line(result: Comparison, name: str) -> str:
     if not counts:
         return ""
     why, rule = ", ".join(f"{reason} {n:,}" for reason, n in counts.items()), tuned_rule.name
-    if isinstance(policy, LearnedPolicy):
+    if isinstance(policy, LearnedPolicy | LearnedTaskPolicy):
         why = fault.why if isinstance(fault := policy.bundle.model, Fault) else why
+    if isinstance(policy, LearnedPolicy):
         rule = policy.bundle.fallback
     share = sum(counts.values()) / decisions
     return f"{name} fell back to {rule} in {share:.2%} of its {decisions:,} decisions ({why})"
@@ -192,25 +225,21 @@ def _by_line(failures: Mapping[str, str]) -> dict[str, list[str]]:
 
 def _close(result: Comparison, checkpoint: Path | None) -> int:
     """Say what is not whole and where it is kept, and the exit code for it."""
+    for line in result.warnings:
+        note(f"fairlead: {line}")
     for name in result.policies:
         if line := _fallback_line(result, name):
-            print(f"fairlead: {line}", file=sys.stderr)
-    rest = "the others are whole" if len(result.failures) < len(result.policies) else "there are no others"
+            note(f"fairlead: {line}")
+    rest = "other results are unaffected" if len(result.failures) < len(result.policies) else "no other policy ran"
     for line, names in _by_line(result.failures).items():
         which = "" if names[0] in line else f" ({', '.join(names)})"
-        print(f"fairlead: {line}{which}; its runs are marked failed, {rest}", file=sys.stderr)
+        note(f"fairlead: {line}{which}; its runs are marked failed, {rest}")
     if result.interrupted:
         done = sum(len(result.done_seeds(label)) for label in result.scenarios)
         total = len(result.scenarios) * len(result.seeds)
-        where = f"; the same command goes on with what {checkpoint} has" if checkpoint and done else ""
-        print(
-            f"fairlead: {result.interrupted}; {done} of {total} trials were finished and are kept{where}",
-            file=sys.stderr,
-        )
+        where = f"; run the same command again to resume from {checkpoint}" if checkpoint and done else ""
+        note(f"fairlead: {result.interrupted}; {done} of {total} trials are finished and kept{where}")
         return 130 if result.interrupted == "interrupted" else 1
     if checkpoint:
-        print(
-            f"all trials are kept in {checkpoint}; the same command, or more values and seeds, reuses them",
-            file=sys.stderr,
-        )
-    return 2 if result.failures else 0
+        note(f"all trials are kept in {checkpoint}; the same command reuses them, also with more values or seeds")
+    return 1 if result.failures else 0

@@ -16,6 +16,8 @@ from fairlead.domain.outcomes import REASON_NAMES
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.compare import Comparison
 from fairlead.experiments.trial import AnyScenario
+from fairlead.measure.numerals import counted
+from fairlead.measure.report.phrases import NOTHING
 from fairlead.measure.statistics import Estimate, estimate
 
 Columns = dict[str, list[str]]  # heading -> a cell per policy, in the order of display
@@ -30,7 +32,9 @@ def show(out: Console, result: Comparison, given: list[str], overrides: list[str
             continue
         head(out, scenario, overrides)
         requests = result.estimates(label, result.ranking(label)[0])["requests"].mean
-        out.print(f"{seeds} paired seeds of {requests:,.0f} requests; mean and 95 % interval; shares in % of requests")
+        out.print(f"{seeds_of(seeds, requests, 'request')}; shares in % of requests")
+        if empty := result.empty_seeds(label):
+            out.print(_without_requests(empty, seeds))
         if bound := result.bound_values(label):
             out.print(f"no policy can pass {percent(estimate(bound))} success")
         print_fitting(out, *_outcomes(result, label))
@@ -40,6 +44,20 @@ def show(out: Console, result: Comparison, given: list[str], overrides: list[str
         print_fitting(out, *_costs(result, label))
         foot(out, scenario, name)
     failed(out, result)
+
+
+def seeds_of(seeds: int, number: float, noun: str) -> str:
+    """What the figures are means of."""
+    if seeds == 1:
+        return f"1 seed of {counted(number, noun)}, so no interval"
+    return f"{seeds} paired seeds of {counted(number, noun)}; mean and 95 % interval"
+
+
+def _without_requests(empty: list[int], seeds: int) -> str:
+    if len(empty) == seeds:
+        return "no request arrives: a longer duration_s or a higher rate is needed"
+    which = f"seed{'' if len(empty) == 1 else 's'} {', '.join(map(str, empty))}"
+    return f"no request arrives with {which}; shares and times are means over the others"
 
 
 def head(out: Console, scenario: AnyScenario, overrides: list[str]) -> None:
@@ -73,7 +91,7 @@ def print_fitting(out: Console, columns: Columns, least_important_first: list[st
     out.print(table(columns))
     if left_out:
         named = ", ".join(heading for heading in order if heading in left_out)
-        out.print(f"[dim]no room here for: {named} (a wider terminal or --json has them)[/dim]")
+        out.print(f"[dim]no room here for: {escape(named)} (a wider terminal or --json has them)[/dim]")
 
 
 def width(columns: Columns) -> int:
@@ -100,7 +118,7 @@ def _outcomes(result: Comparison, label: str) -> tuple[Columns, list[str]]:
         columns[share] = [percent(e[p][share]) for p in ranking]
     columns["rejected for"] = [_reasons(e[p]) for p in ranking]
     for part in ("p50", "p95", "p99"):
-        columns[f"{part} ms"] = [f"{e[p][f'latency_{part}_ms'].mean:.1f}" for p in ranking]
+        columns[f"{part} ms"] = [_number(e[p][f"latency_{part}_ms"].mean, "{:.1f}") for p in ranking]
     return columns, ["p50 ms", "p95 ms", "rejected for", "inaccurate", "p99 ms", "rejected", "late", "behind best"]
 
 
@@ -123,9 +141,9 @@ def _costs(result: Comparison, label: str) -> tuple[Columns, list[str]]:
     classes = [f"sla {name}" for name in workload.sla_classes]
     for heading in (*classes, *tenants):
         figure = "success_" + heading.replace(" ", "_", 1)
-        columns[heading] = [f"{100 * e[p][figure].mean:.1f}" for p in ranking]
+        columns[heading] = [_number(100 * e[p][figure].mean, "{:.1f}") for p in ranking]
     for kind in ("sla", "tenant"):
-        columns[f"fair {kind}"] = [f"{e[p][f'fairness_{kind}'].mean:.3f}" for p in ranking]
+        columns[f"fair {kind}"] = [_number(e[p][f"fairness_{kind}"].mean, "{:.3f}") for p in ranking]
     return columns, [*tenants, "fair tenant", "cost / million", "busy", *reversed(classes), "mJ / success"]
 
 
@@ -136,10 +154,15 @@ def _sections(assumed: list[tuple[str, str]]) -> str:
 
 
 def plus_minus(e: Estimate, form: str) -> str:
-    """A mean with its interval."""
-    mean = form.format(e.mean)
-    mean = mean if float(mean) else mean.lstrip("-")  # no -0.00
-    return mean + ("" if math.isnan(e.ci95) else f" ±{form.format(e.ci95)}")
+    """A mean with its interval; a dash when there is no mean."""
+    if math.isnan(e.mean):
+        return NOTHING
+    form = form.replace("{:", "{:z")  # no -0.00
+    return form.format(e.mean) + ("" if math.isnan(e.ci95) else f" ±{form.format(e.ci95)}")
+
+
+def _number(mean: float, form: str) -> str:
+    return plus_minus(Estimate(mean, math.nan, 1), form)
 
 
 def _times(factor: float, e: Estimate) -> Estimate:

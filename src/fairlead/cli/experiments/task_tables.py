@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from fairlead.cli.catalog.task_listing import powers
-from fairlead.cli.experiments.sweep_tables import Grid, across, grid_of, seeds_of
-from fairlead.cli.experiments.tables import Columns, failed, foot, head, plus_minus, print_fitting
+from fairlead.cli.experiments.sweep_tables import Grid, across, grid_of, seeds_of_all
+from fairlead.cli.experiments.tables import Columns, failed, foot, head, plus_minus, print_fitting, seeds_of
 from fairlead.domain.tasks import TaskScenario
 from fairlead.experiments.compare import Comparison
 from fairlead.experiments.trial import AnyScenario
@@ -26,11 +26,11 @@ def show_tasks(out: Console, result: Comparison, given: list[str], overrides: li
         head(out, scenario, overrides)
         tasks = result.estimates(label, result.ranking(label)[0])["tasks"].mean
         out.print(
-            f"{seeds} paired seeds of {tasks:,.0f} tasks; mean and 95 % interval; steps of "
+            f"{seeds_of(seeds, tasks, 'task')}; steps of "
             f"{_tasks(scenario).rules.interval_s:g} s from arrival to completion"
         )
         if bound := result.bound_values(label):
-            out.print(f"who neither resizes nor pre-empts can't be below {plus_minus(estimate(bound), '{:.3f}')} steps")
+            out.print(f"Lower bound without resizing or pre-emption: {plus_minus(estimate(bound), '{:.3f}')} steps")
         print_fitting(out, *_columns(result, label))
         foot(out, scenario, name)
     failed(out, result)
@@ -42,7 +42,7 @@ def show_task_sweep(out: Console, result: Comparison, given: str, overrides: lis
     if labels:
         scenario = result.scenarios[labels[0]]
         head(out, scenario, overrides)
-        out.print(f"{seeds_of(result, labels)} paired seeds; mean and 95 % interval; steps from arrival to completion")
+        out.print(f"{seeds_of_all(result, labels)}; steps from arrival to completion")
         grid = grid_of(result, labels, "completion_steps")
         policies = sorted(result.ranking(labels[0]), key=lambda p: math.fsum(cells[p].mean for cells in grid.values()))
         columns = _marked(result, grid, policies)
@@ -52,7 +52,7 @@ def show_task_sweep(out: Console, result: Comparison, given: str, overrides: lis
             for label, bound in bounds.items():
                 columns[label].append(plus_minus(estimate(bound), "{:.3f}") if bound else "none")
         across(out, {"policy": policies}, columns)
-        bound_of = "; the bound is that of who neither resizes nor pre-empts" if any(bounds.values()) else ""
+        bound_of = "; the lower bound holds without resizing or pre-emption" if any(bounds.values()) else ""
         out.print(f"* the best there{bound_of}")
     if unfinished := [label for label in result.scenarios if label not in labels]:
         out.print(f"no seed is finished: {escape(', '.join(unfinished))}")
@@ -88,9 +88,9 @@ def _columns(result: Comparison, label: str) -> tuple[Columns, list[str]]:
         columns[f"{name} used"] = [f"{100 * e[p][f'used_{name}'].mean:.0f} %" for p in ranking]
     if any(e[p]["unfinished"].mean for p in ranking):
         columns["unfinished"] = [f"{100 * e[p]['unfinished'].mean:.1f} %" for p in ranking]
-    columns["knows, may"] = [powers(result.adapter.find(p)) for p in ranking]
+    columns["privileges"] = [powers(result.adapter.find(p)) for p in ranking]
     used = [f"{name} used" for name in scenario.resources]
-    return columns, [*used, "p50", *types, "waiting", "p99", "p95", "knows, may", "behind best"]
+    return columns, [*used, "p50", *types, "waiting", "p99", "p95", "privileges", "behind best"]
 
 
 def _tasks(scenario: AnyScenario) -> TaskScenario:

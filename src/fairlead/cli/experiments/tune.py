@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fairlead.cli.console import console
 from fairlead.cli.experiments.tables import plus_minus
+from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError
 from fairlead.domain.tasks import TunedRule
 from fairlead.experiments.result_file import as_json, plain, versions
 from fairlead.experiments.tune import FIRST_SEED, Tuned, tune
 from fairlead.measure.files import check_writable, write_whole
+from fairlead.measure.numerals import counted
 from fairlead.scenarios.loader import load_tasks
 
 _MOST_WORKLOADS = 10_000
@@ -37,7 +38,7 @@ def run_tune(args: argparse.Namespace) -> int:
     _show(found, args)
     if args.json:
         write_whole(Path(args.json), as_json(_document(found, args)))
-        print(f"the rule is in {args.json}", file=sys.stderr)
+        note(f"the rule is in {args.json}")
     return 0
 
 
@@ -54,7 +55,7 @@ def _plain(table: Any) -> dict[str, dict[str, int]]:
 def _show(found: Tuned, args: argparse.Namespace) -> None:
     out = console()
     steps = plus_minus(found.steps, "{:.3f}")
-    out.print(f"{found.tried:,} rules on {found.steps.n} workloads; the best has {steps} steps to completion")
+    out.print(f"{counted(found.tried, 'rule')} on {found.steps.n} workloads; the best has {steps} steps to completion")
     if found.gain is not None:
         out.print(f"{plus_minus(found.gain, '{:.3f}')} less than the rule that the scenario has")
     out.print("\nfor the scenario:\n")

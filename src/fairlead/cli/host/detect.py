@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
-import sys
 import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fairlead.cli.streams import note, say
 from fairlead.detect.catalog import read_catalog
 from fairlead.detect.detector import Detection, detect, measure
 from fairlead.detect.labels import feature_file, labels
@@ -20,6 +19,7 @@ from fairlead.detect.tree import Tree
 from fairlead.detect.watch import Periods, Watch
 from fairlead.domain.errors import UserError
 from fairlead.measure.files import check_writable, write_whole
+from fairlead.measure.interrupts import on_stop
 
 
 def run_detect(args: argparse.Namespace) -> int:
@@ -44,7 +44,7 @@ def run_detect(args: argparse.Namespace) -> int:
     else:
         _give(_text(found, args.form, None), args.output)
     for path, why in found.problems.items():
-        print(f"fairlead: {path}: {why}: what it would tell is unknown, not absent", file=sys.stderr)
+        note(f"fairlead: {path}: {why}: what it would tell is unknown, not absent")
     return 0
 
 
@@ -56,26 +56,26 @@ def _positive(args: argparse.Namespace, name: str) -> float:
 
 
 def _watch(watch: Watch, words: list[str], args: argparse.Namespace) -> int:
-    """Tell what changes until SIGTERM or Ctrl-C."""
+    """Tell what changes until a signal ends it: there is no other end, so that is exit code 0."""
     end = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: end.set())
     said: dict[str, str] = {}
-    while True:
-        _tell(watch, words, args)
-        for path, why in watch.known.problems.items():
-            if said.get(path) != why:  # once
-                print(f"fairlead: {path}: {why}", file=sys.stderr, flush=True)
-        said = dict(watch.known.problems)
-        if end.wait(max(0.0, watch.due() - time.monotonic())):
-            return 0
-        words = watch.look(time.monotonic())
+    with on_stop(lambda *_: end.set()):
+        while True:
+            _tell(watch, words, args)
+            for path, why in watch.known.problems.items():
+                if said.get(path) != why:  # once
+                    note(f"fairlead: {path}: {why}")
+            said = dict(watch.known.problems)
+            if end.wait(max(0.0, watch.due() - time.monotonic())):
+                return 0
+            words = watch.look(time.monotonic())
 
 
 def _tell(watch: Watch, words: list[str], args: argparse.Namespace) -> None:
     """The changes as lines; in another form the whole of it. Files of labels are seldom written: cards wear out."""
     if args.form == "table":
         for line in words:
-            print(f"{_now()} {line}", flush=True)
+            say(f"{_now()} {line}", flush=True)
     elif args.form == "json" and not args.output:
         print(json.dumps(_document(watch.known, watch.missing)), flush=True)
     elif words or (args.output and (watch.fresh or args.form == "json")):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import time
 from dataclasses import replace
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from fairlead.cli.streams import note, say
 from fairlead.domain.errors import UserError
 from fairlead.measure.files import check_folder, check_writable, write_whole
 from fairlead.profile.predict.calibration import Calibration, calibrate_from, calibrate_here
@@ -38,8 +38,8 @@ def run_calibrate(args: argparse.Namespace) -> int:
             raise UserError("--train needs torch: pip install 'fairlead[train]' (from a checkout: -e '.[train]')")
         made = _here(args, about)
     write_whole(output, made.as_json())
-    print(f"{made.title}: {len(made.timed_ms)} models timed, {made.runtime}; kept in {output}")
-    print(f"now: fairlead predict MODEL.onnx --device {args.output or args.name}")
+    say(f"{made.title}: {len(made.timed_ms)} models timed, {made.runtime}; kept in {output}")
+    say(f"now: fairlead predict MODEL.onnx --device {args.output or args.name}")
     return 0
 
 
@@ -53,8 +53,11 @@ def _output(args: argparse.Namespace) -> Path:
             raise UserError(f"--output {args.output}: its name should end in .json")
         check_writable(Path(args.output))
         return Path(args.output)
-    check_folder(calibrations_folder())
-    return calibrations_folder() / f"{args.name}.json"
+    folder = calibrations_folder()
+    if folder is None:
+        raise UserError("there is no home folder to keep the calibration in: give --output FILE.json")
+    check_folder(folder)
+    return folder / f"{args.name}.json"
 
 
 def _about(args: argparse.Namespace) -> dict[str, Any]:
@@ -100,5 +103,5 @@ def _here(args: argparse.Namespace, about: dict[str, Any]) -> Calibration:
             from fairlead.learn.training_steps import time_steps
 
             made = replace(made, training=time_steps(args.threads, tell))
-    print(f"calibrated in {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    note(f"calibrated in {time.perf_counter() - began:.0f} s")
     return made

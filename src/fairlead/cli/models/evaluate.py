@@ -14,7 +14,7 @@ from rich.table import Table
 from fairlead.cli.console import console
 from fairlead.domain.errors import UserError
 from fairlead.profile.predict.cross_validation import Errors, family_of, leave_devices_out, leave_models_out, new_on_new
-from fairlead.profile.predict.devices import calibrations_folder, find_device
+from fairlead.profile.predict.devices import find_device, own_calibrations
 from fairlead.profile.predict.measured import Measured, calibrated, flops_only, leave_measured_out, measure_model
 from fairlead.profile.predict.speeds import KernelSpeed
 from fairlead.profile.predict.tables import read_table
@@ -89,7 +89,7 @@ def _of_models(args: argparse.Namespace, names: list[str]) -> Rows:
     for way in args.leave_out or ("model", "family"):
         rows[f"timed here: each {way}, from the others"] = leave_measured_out(measured, way)
     rows["the same by MACs alone, each family from the others"] = flops_only(measured)
-    here = find_device("here") if (calibrations_folder() / "here.json").is_file() else None
+    here = find_device("here") if "here" in own_calibrations() else None
     if here and isinstance(here.speed, KernelSpeed) and here.runtime.endswith("1 thread"):  # as models are timed here
         rows["by the calibration of this machine"] = calibrated(measured, here.speed)
     return rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,9 @@ from rich.table import Table
 
 from fairlead.cli.console import console
 from fairlead.cli.models.profile import given_sizes
+from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError, nearest
+from fairlead.measure.numerals import counted, duration
 from fairlead.profile.analysis import Analysis
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.predict.devices import Device, all_devices, find_device
@@ -58,7 +59,7 @@ def _every() -> list[Device]:
     found = []
     for one in all_devices():
         if isinstance(one, UserError):
-            print(f"fairlead: left out: {one}", file=sys.stderr)
+            note(f"fairlead: left out: {one}")
         else:
             found.append(one)
     return found
@@ -116,7 +117,7 @@ def _show(name: str, batch: int, found: Sequence[Prediction]) -> None:
     out.print(table)
     assumed = {f"{one.device.name}: {', '.join(one.device.assumed)}" for one in found if one.device.assumed}
     if assumed:
-        many = f"figures of {len(assumed)} devices; --json names them"
+        many = f"figures of {counted(len(assumed), 'device')}; --json names them"
         out.print(f"assumed: {many if len(assumed) > _MANY else escape('; '.join(sorted(assumed)))}")
 
 
@@ -131,10 +132,9 @@ def _train(args: argparse.Namespace, found: Sequence[TrainingPrediction], name: 
         return 0
     out = console()
     job = found[0].job
-    epochs = "1 epoch" if job.epochs == 1 else f"{job.epochs} epochs"
     out.print(
-        f"[bold]{escape(name)}[/bold], training on {job.samples:,} samples, {epochs}, batch {job.batch}: "
-        f"{job.steps:,} steps"
+        f"[bold]{escape(name)}[/bold], training on {counted(job.samples, 'sample')}, "
+        f"{counted(job.epochs, 'epoch')}, batch {job.batch}: {counted(job.steps, 'step')}"
     )
     table = Table(header_style="bold")
     for heading in ("device", "runtime", "ms a step", "low", "high", "whole job", "MB", "can't train there"):
@@ -147,10 +147,3 @@ def _train(args: argparse.Namespace, found: Sequence[TrainingPrediction], name: 
         table.add_row(*map(escape, row), style="dim" if one.against else None)
     out.print(table)
     return 0
-
-
-def duration(seconds: float) -> str:
-    """For people."""
-    if seconds < 90:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.3g} h"

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fairlead.cli.console import console
+from fairlead.measure.numerals import counted
 from fairlead.profile.analysis import KINDS, Analysis, Layer
 from fairlead.profile.kernels import Kernel, Measurement
 from fairlead.profile.support import Family, Problem
@@ -63,8 +64,9 @@ def _show_analysis(out: Console, found: Analysis, layers: bool) -> None:
 def _show_runs(out: Console, runs: Measurement, memory: int, layers: bool) -> None:
     best, median, thread = min(runs.wall_ms), statistics.median(runs.wall_ms), min(runs.thread_ms)
     out.print(
-        f"\n{len(runs.wall_ms)} runs: {best:.2f} ms the best, {median:.2f} ms the median; {thread:.2f} ms of the "
-        f"calling thread, {runs.kernels_ms:.2f} ms in kernels; a fresh process grew by {_mb(memory)}"
+        f"\n{counted(len(runs.wall_ms), 'run')}: {best:.2f} ms the best, {median:.2f} ms the median; "
+        f"{thread:.2f} ms of the calling thread, {runs.kernels_ms:.2f} ms in kernels; "
+        f"a fresh process grew by {_mb(memory)}"
     )
     total = runs.kernels_ms or 1.0
     if layers:
@@ -121,7 +123,7 @@ def _show_training(out: Console, one: Training) -> None:
     )
     if one.samples:
         out.print(
-            f"the job: {one.samples:,} samples, {one.epochs:,} epochs, {one.steps:,} steps: "
+            f"the job: {counted(one.samples, 'sample')}, {counted(one.epochs, 'epoch')}, {counted(one.steps, 'step')}: "
             f"{one.job_macs / 1e12:,.1f} trillion MACs"
         )
 

@@ -6,8 +6,7 @@ import argparse
 
 from rich.markup import escape
 
-from fairlead.cli.catalog.task_listing import columns_table
-from fairlead.cli.console import console
+from fairlead.cli.console import columns_table, console
 from fairlead.domain.errors import UserError, nearest
 from fairlead.profile.zoo.models import ZooModel, find_model, zoo
 
@@ -19,7 +18,7 @@ def run_models(args: argparse.Namespace) -> int:
         return 0
     if args.model not in zoo():
         raise UserError(f"{args.model}: no such model{nearest(args.model, zoo())}")
-    print(find_model(args.model)[0])
+    print(find_model(args.model, lasting=True)[0])
     return 0
 
 
@@ -29,7 +28,7 @@ def _show() -> None:
         path = model.where()
         size = f"{path.stat().st_size / 1e6:.1f}" if path else ""
         words = model.name, model.task, size, _accuracy(model), model.licence, _package(model)
-        table.add_row(*map(escape, words))
+        table.add_row(*words)
     console().print(table)
     missing = list(dict.fromkeys(f"{m.package}=={m.version}" for m in zoo().values() if not m.where()))
     if missing:

@@ -11,10 +11,8 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -23,10 +21,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fairlead.cli.console import console
+from fairlead.cli.streams import note
 from fairlead.cli.trace.options import SHIPPED
 from fairlead.detect.nvml import load_nvml
-from fairlead.domain.errors import UserError, nearest
+from fairlead.domain.errors import RunError, UserError, nearest
 from fairlead.measure.files import check_folder, write_whole
+from fairlead.measure.numerals import counted, duration
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.plots.tasks.progress import progress
 from fairlead.measure.report.static import converter, write_trace_plots
@@ -46,19 +46,20 @@ def run_trace(args: argparse.Namespace) -> int:
     question = _question(args)
     tell = BarTell(question)
     try:
-        with _sigterm_as_ctrl_c(), tell.bar:
+        with tell.bar:
             traces = traced(question, tell)
     except KeyboardInterrupt:
-        print(f"fairlead: interrupted; {tell.words()}", file=sys.stderr)
+        note(f"fairlead: interrupted; {tell.words()}")
         return 130
     except UserError as error:
-        raise UserError(f"{error}; {tell.words()}" if tell.done else str(error)) from None
+        kind = RunError if isinstance(error, RunError) else UserError
+        raise kind(f"{error}; {tell.words()}" if tell.done else str(error)) from None
     for name, text in family(traces, question.machine.name).items():
         write_whole(question.folder / name, text)
     _show(question, traces)
     if args.plots:
         written = write_trace_plots(_plots(question, traces), Path(args.plots), f"measured on {question.machine.name}")
-        print(f"{len(written)} plots written to {args.plots}", file=sys.stderr)
+        note(f"{len(written)} plots written to {args.plots}")
     return 0
 
 
@@ -161,15 +162,6 @@ def _with_targets(tasks: list[Task], options: list[str]) -> list[Task]:
 # ---- as it goes
 
 
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 class BarTell(Tell):
     """Moves the bar, and knows how many runs are kept."""
 
@@ -186,16 +178,22 @@ class BarTell(Tell):
         )
         self._task = self.bar.add_task("starting", total=None, runs="")
         self._what = ""
+        self._began_s, self._estimated = time.monotonic(), False
 
     def kept(self, runs: int, total: int) -> None:
         """Say it."""
         self.done, self._total = runs, total
         if runs:
-            print(f"{runs} of {total} runs were finished before ({self._question.folder})", file=sys.stderr)
+            note(f"{runs} of {total} runs are already finished ({self._question.folder})")
+        if left := total - runs:
+            longest = duration(left * self._question.timeout_s)
+            later = "; an estimate follows the first run" if left > 1 else ""
+            note(f"{counted(left, 'run')} to do, at most {longest} (--timeout){later}")
         self._update(0.0)
 
     def running(self, task: Task, allocation: Allocation, repeat: int) -> None:
         """Name it beside the bar."""
+        self._began_s = time.monotonic()
         self._what = f"{task.name} with {allocation}, run {repeat} of {self._question.repeats}"
         self.bar.update(self._task, description=self._what)
 
@@ -209,6 +207,11 @@ class BarTell(Tell):
     def finished(self) -> None:
         """Count it."""
         self.done += 1
+        left = self._total - self.done
+        if not self._estimated and left:
+            took_s = time.monotonic() - self._began_s
+            note(f"the first run took {duration(took_s)}; about {duration(left * took_s)} left if all take as long")
+        self._estimated = True
         self._update(0.0)
 
     def _update(self, share: float) -> None:
@@ -220,8 +223,8 @@ class BarTell(Tell):
         if not self.done:
             return "no run was finished"
         return (
-            f"{self.done} of {self._total} runs were finished and are kept; the same command goes on with what "
-            f"{self._question.folder} has"
+            f"{self.done} of {self._total} runs are finished and kept; run the same command again to "
+            f"resume from {self._question.folder}"
         )
 
 
@@ -236,7 +239,8 @@ def _show(question: Question, traces: list[Traced]) -> None:
     noisy = max(one.spread(allocation) for one in traces for allocation in one.runs)
     if noisy > _NOISY:
         out.print(
-            f"runs alike lie up to {100 * noisy:.0f} % apart: is this machine shared? more --repeats make it surer"
+            f"runs of the same allocation differ by up to {100 * noisy:.0f} %: is this machine shared? "
+            "More --repeats give a better estimate"
         )
     folder = question.folder
     out.print(
@@ -247,12 +251,12 @@ def _show(question: Question, traces: list[Traced]) -> None:
 
 def _end(question: Question, one: Traced) -> str:
     if one.of is not None:
-        return f"inference of {one.of:,} samples"
+        return f"inference of {counted(one.of, 'sample')}"
     first = one.runs[max(one.runs)][0]
     begin = f"training from a validation loss of {first.points[0].loss:.4g} to the target {one.target_loss:g}"
     if one.task.target_loss is not None:
         return begin
-    return f"{begin}, {100 * FALL:.0f} % of the way that it fell in {first.points[-1].count} epochs"
+    return f"{begin}, {100 * FALL:.0f} % of the way that it fell in {counted(first.points[-1].count, 'epoch')}"
 
 
 def _plots(question: Question, traces: list[Traced]) -> dict[str, Plot]:

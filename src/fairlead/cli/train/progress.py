@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError
 
 _MOST_STEPS = 10**10
@@ -57,7 +57,7 @@ class BarTeller:
     def doing(self, what: str) -> None:
         """What is under way; where there is no terminal, what it begins with is a line."""
         if self.bar.disable and self.bar.tasks[0].description == "starting":
-            print(what, file=sys.stderr, flush=True)
+            note(what)
         self.bar.update(self.task, description=what)
 
     def step(self, done: int, total: int) -> None:
@@ -70,4 +70,4 @@ class BarTeller:
         """There is a new validation: beside the bar, or where there is no terminal a line."""
         self.bar.update(self.task, gap=gap)
         if self.bar.disable:
-            print(f"{line}{' (best so far)' if best else ''}", file=sys.stderr, flush=True)
+            note(f"{line}{' (best so far)' if best else ''}")

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.progress import Progress
 
+from fairlead.cli.streams import note, say
 from fairlead.cli.train.progress import BarTeller, check_options, need_libraries, progress_bar
 from fairlead.domain.errors import UserError
 from fairlead.learn.shared.settings import list_settings, numbers, tuned
-from fairlead.measure.files import check_writable
+from fairlead.measure.files import check_writable, writing
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.world_file import save_task_world, task_world
 
@@ -37,7 +37,7 @@ def run_train_tasks(args: argparse.Namespace) -> int:
     if args.world and args.scenarios:
         check_writable(file := Path(args.world))
         save_task_world(_world(args), file)
-        print(f"{args.world}: for python -m fairlead.learn.tapfinger --world {args.world} --out DIR")
+        say(f"{args.world}: for python -m fairlead.learn.tapfinger --world {args.world} --out DIR")
         return 0
     check_options(args)
     world = _world(args)
@@ -50,7 +50,8 @@ def run_train_tasks(args: argparse.Namespace) -> int:
     with progress_bar() as bar:
         teller = _Teller(bar, lambda: open_logs(out))
         state = train_tapfinger(question, teller, args.resume)
-        teller.close()
+        with writing(out):
+            teller.close()
     return _close(args, state)
 
 
@@ -96,7 +97,7 @@ class _Teller(BarTeller):
     def validated(self, point: Point, best: bool) -> None:
         from fairlead.learn.tapfinger.training import words
 
-        self.say(f"{point.gap:+.3f} ±{point.ci95:.3f} steps to the tuned rule", words(point), best)
+        self.say(f"{point.gap:+z.3f} ±{point.ci95:.3f} steps to the tuned rule", words(point), best)
 
     def close(self) -> None:
         if self._logs is not None:
@@ -107,16 +108,16 @@ def _close(args: argparse.Namespace, state: State) -> int:
     """Say what there is, and the exit code for it."""
     from fairlead.learn.tapfinger.training import words
 
-    resume = "the same command with --resume goes on"
+    resume = "run the same command with --resume to continue"
     if not state.points:
-        print(f"fairlead: interrupted, {resume}; there is no bundle yet: nothing was validated", file=sys.stderr)
+        note(f"fairlead: interrupted, {resume}; there is no bundle yet: nothing was validated")
         return 130
     changes = [word for change in args.overrides for word in ("--set", change)]
     bundle = args.out if Path(args.out).name != args.out else f"./{args.out}"  # a bare name could be another policy's
     example = ["fairlead", "compare", args.scenarios[0], *changes, "--policies", f"tuned-rule,{bundle}"]
-    print(f"{args.out}: the agent after {words(state.best_point)}")
-    print(f"try it on workloads that had no part in this: {shlex.join(example)}")
+    say(f"{args.out}: the agent after {words(state.best_point)}")
+    say(f"try it on workloads that had no part in this: {shlex.join(example)}")
     if state.step >= args.steps:
         return 0
-    print(f"fairlead: interrupted after {state.step:,} decisions; {resume}", file=sys.stderr)
+    note(f"fairlead: interrupted after {state.step:,} decisions; {resume}")
     return 130

@@ -15,7 +15,9 @@ from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
 from fairlead.sim.serving.layout import Plan
 from fairlead.sim.serving.workload import Workload
 
-SLACK_MS: Final = 1e-6  # all is possible this much earlier and later, so that rounding cuts off nothing
+#: All is possible this much earlier and later, so that rounding cuts off nothing. Far more than `TOLERANCE_MS`, up to
+#: which the world takes a late answer for one in time.
+SLACK_MS: Final = 1e-6
 
 #: One way to succeed: `work_ms` of one server of a station within release..due.
 WAY: Final = np.dtype(

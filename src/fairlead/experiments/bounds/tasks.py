@@ -1,10 +1,11 @@
 """A lower bound on the mean completion time of tasks: the start-time linear program.
 
 One variable for each task, cluster that it reaches, amounts and start; its value is the share of the task that is done
-so. Everyone is done once, no cluster gives more than it has at any step, the sum of completion times is least. A
-schedule is a 0/1 solution, so none can be below the optimum: none that neither resizes nor pre-empts, on a workload
-without noise and with links that do not change. Starts later than `LATEST` steps after arrival are one variable that
-takes nothing from anybody, so that leaving them out keeps the bound valid. HiGHS solves it.
+so. Everyone is done once, no cluster gives more than it has at any step nor, in single-task mode, starts more than one
+task in a step, and the sum of completion times is least. A schedule is a 0/1 solution, so none can be below the
+optimum: none that neither resizes nor pre-empts, on a workload without noise and with links that do not change. Starts
+later than `LATEST` steps after arrival are one variable that takes nothing from anybody, so that leaving them out keeps
+the bound valid. HiGHS solves it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def completion_bound(plan: TaskPlan, worlds: TaskWorlds, b: int) -> float | None
     kinds, arrivals = worlds.task[b]["type"], worlds.task[b]["arrival"]
     last = int(arrivals.max()) + LATEST + int(max(steps.max() for _, steps in choices)) + 1
     starts = np.arange(LATEST + 1)
+    begins = last * clusters * resources  # behind the rows of resources, those of starts: cluster n at t is t * N + n
+    single = bool(plan.rules["single"][0])
     cost, owner, rows, columns, values = [], [], [], [], []
     made = 0
     for i in range(tasks):
@@ -62,14 +65,18 @@ def completion_bound(plan: TaskPlan, worlds: TaskWorlds, b: int) -> float | None
                     rows.append(((times * clusters + n) * resources + k).ravel())
                     columns.append(np.repeat(made + starts, takes))
                     values.append(np.full(times.size, float(need[k])))
+                if single:
+                    rows.append(begins + (arrivals[i] + starts) * clusters + n)
+                    columns.append(made + starts)
+                    values.append(np.ones(len(starts)))
                 made += len(starts)
         if made > _MOST_VARIABLES:
             return None
     once = csr_array((np.ones(made), (np.concatenate(owner), np.arange(made))), (tasks, made))
     place = np.concatenate(rows), np.concatenate(columns)
-    used = csr_array((np.concatenate(values), place), (last * clusters * resources, made))
+    used = csr_array((np.concatenate(values), place), (begins + last * clusters, made))
     busy = np.flatnonzero(np.diff(used.indptr))
-    capacity = np.tile(plan.capacity.ravel(), last)[busy].astype(float)
+    capacity = np.append(np.tile(plan.capacity.ravel(), last), np.ones(last * clusters))[busy]
     objective = np.concatenate(cost) / tasks
     found = linprog(objective, A_ub=used[busy], b_ub=capacity, A_eq=once, b_eq=np.ones(tasks), method="highs")
     return float(found.fun) if found.status == 0 else None

@@ -76,7 +76,7 @@ class Learner(ABC):
 
     def gap_words(self, gap: Estimate) -> str:
         """A gap of scores as the user reads it."""
-        return f"{100 * gap.mean:+.2f} ±{100 * gap.ci95:.2f} points"
+        return f"{100 * gap.mean:+z.2f} ±{100 * gap.ci95:.2f} points"
 
     @abstractmethod
     def manifest(self) -> dict[str, Any]:

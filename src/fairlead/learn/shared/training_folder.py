@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from fairlead import __version__
 from fairlead.domain.errors import UserError, as_typed
-from fairlead.measure.files import check_folder
+from fairlead.measure.files import check_folder, writing
 
 
 @contextmanager
@@ -23,16 +24,27 @@ def alone(out: Path, resume: bool) -> Iterator[None]:
     if there - {".lock", "logs"} and not there & {"checkpoint", "manifest.json"}:
         raise UserError(f"{out}: there are other files; give --out a folder of its own")
     check_folder(out)
-    with (out / ".lock").open("w") as lock:
+    with writing(out), _silent_threads(), (out / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UserError(f"{out}: another training is at work in this folder (give another --out)") from None
         if not resume and checkpoint.exists():
-            raise UserError(f"{out}: there is a training; --resume goes on with it, or give another --out")
+            raise UserError(f"{out}: a training is already there; continue it with --resume, or give another --out")
         if not resume and (out / "manifest.json").exists():
             raise UserError(f"{out}: there is a bundle, without its training; give another --out")
         yield
+
+
+@contextmanager
+def _silent_threads() -> Iterator[None]:
+    """TensorBoard writes in a thread; a disk that is full it tells there, at length, and us when we next write."""
+    before = threading.excepthook
+    threading.excepthook = lambda told: None if issubclass(told.exc_type, OSError) else before(told)
+    try:
+        yield
+    finally:
+        threading.excepthook = before
 
 
 def check_same(file: Path, saved: Mapping[str, Any], identity: Mapping[str, Any]) -> None:

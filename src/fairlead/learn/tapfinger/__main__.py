@@ -9,4 +9,4 @@ try:
     sys.exit(main())
 except UserError as wrong:
     print(f"tapfinger: {wrong}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(wrong.exit_code)

@@ -16,20 +16,23 @@ import numpy as np
 import torch
 from torch import nn
 
+from fairlead.domain.task_facts import needed
 from fairlead.learn.shared.export import model_bytes
 from fairlead.learn.tapfinger.network import Inputs, TapFinger
 from fairlead.learn.tapfinger.play import Cut, as_inputs, used
 from fairlead.learn.tapfinger.ppo import VALIDATION_SEED
 from fairlead.measure.files import write_whole
 from fairlead.policies.bundle import FORMAT, PLACER
-from fairlead.policies.tasks.learned import OUTPUTS
-from fairlead.policies.tasks.observe import VERSION
+from fairlead.policies.tasks.bundle import OUTPUTS
+from fairlead.policies.tasks.observe import LONGEST, RANGED, TEN, VERSION
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.sim.tasks.batch import TaskBatch
+from fairlead.sim.tasks.layout import TaskPlan
 from fairlead.sim.tasks.world_file import TaskWorld
 
 _AGREE: Final = 2e-3  # scores that are nearly the same count as the same, see `choose`
 _EXAMPLES: Final = 8
+BUDGET_US: Final = 50_000.0  #: For a decision, live.
 _AMID: Final = 40  # decisions
 
 
@@ -49,7 +52,7 @@ def as_onnx(network: TapFinger, example: Inputs) -> bytes:
     """The network as a model of one world; `example` is any, with at least two of everything."""
     n, u, r, p = (torch.export.Dim(name, min=1, max=4096) for name in ("clusters", "rows", "runs", "slots"))
     shapes = ({1: n}, {1: n}, {1: u}, {1: r}, {1: n, 2: p}, {1: n, 2: p}, {1: u, 2: n}, {1: r, 2: n})
-    return model_bytes(Greedy(network), tuple(example), (shapes,), list(Inputs._fields), OUTPUTS)
+    return model_bytes(Greedy(network), tuple(example), (shapes,), list(Inputs._fields), list(OUTPUTS))
 
 
 def check(model: bytes, network: TapFinger, examples: list[Inputs]) -> None:
@@ -58,7 +61,7 @@ def check(model: bytes, network: TapFinger, examples: list[Inputs]) -> None:
 
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     for x in examples:
-        answer = session.run(OUTPUTS, {name: t.numpy() for name, t in zip(Inputs._fields, x, strict=True)})
+        answer = session.run(list(OUTPUTS), {name: t.numpy() for name, t in zip(Inputs._fields, x, strict=True)})
         slot, allocation, score = map(torch.from_numpy, answer)
         with torch.no_grad():
             tokens, scores, _ = network.embed(x)
@@ -77,9 +80,30 @@ def write_bundle(folder: Path, network: TapFinger, world: TaskWorld, manifest: d
     check(model, network, examples)
     write_whole(folder / "model.onnx", model)
     write_whole(folder / "curve.csv", curve)
+    low, high = ranges(world.plan)
     head = {"format": FORMAT, "kind": PLACER, "features": VERSION}
-    whole = head | manifest | {"sha256": hashlib.sha256(model).hexdigest()}
+    about = {"budget_us": BUDGET_US, "low": low, "high": high}
+    whole = head | manifest | about | {"sha256": hashlib.sha256(model).hexdigest()}
     write_whole(folder / "manifest.json", json.dumps(whole, indent=1, allow_nan=False) + "\n")
+
+
+def ranges(plan: TaskPlan) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """The least and the most that the worlds of a plan can show of each column of "tasks-1", by part."""
+    k, types = needed(plan.role), len(plan.minimum)
+    most, capacity = np.maximum(plan.most[:k], 1), plan.capacity[:, :k]
+    share = capacity * len(capacity) / np.maximum(capacity.sum(axis=0), 1)
+    shown = float(plan.rules["pending"][0]) / TEN
+    flags, none = [1.0] * types, [0.0] * (types + 2)
+    tasks = [0.0] * k + none
+    low = {"cluster": [*[0.0] * k, *share.min(axis=0), 0.0, 0.0], "pending": tasks, "running": tasks}
+    high = {
+        "cluster": [*(capacity.max(axis=0) / most), *share.max(axis=0), shown, LONGEST],
+        "pending": [*(plan.minimum[:, :k].max(axis=0) / most), *flags, LONGEST, 1.0],
+        "running": [*np.maximum(plan.minimum[:, :k].max(axis=0) / most, 1.0), *flags, LONGEST, LONGEST],
+    }
+    assert tuple(low) == tuple(high) == RANGED
+    least, greatest = ({part: [float(x) for x in ends[part]] for part in RANGED} for ends in (low, high))
+    return least, greatest
 
 
 def _examples(world: TaskWorld) -> list[Inputs]:

@@ -17,6 +17,7 @@ from torch import nn
 
 from fairlead.learn.tapfinger.ablation_encoder import Plain
 from fairlead.learn.tapfinger.graph_attention import Han
+from fairlead.policies.tasks.allocations import all_allocations
 from fairlead.policies.tasks.observe import FOUR, TEN
 
 _FAR: Final = -1e9
@@ -130,10 +131,8 @@ class TapFinger(nn.Module):
         self.nothing = nn.Parameter(torch.zeros(hidden))
         self.encoders = nn.ModuleList(Encoder(hidden, heads) for _ in range(2))
         self.key, self.query, self.score = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, 1)
-        grid = torch.cartesian_prod(
-            *(torch.arange(m + 1.0) for m, e in zip(shape.most, shape.elastic, strict=True) if e)
-        )
-        self.register_buffer("grid", grid.reshape(len(grid), -1))  # (A, elastic)
+        grid = torch.as_tensor(all_allocations(shape.most, shape.elastic), dtype=torch.float32)
+        self.register_buffer("grid", grid)  # (A, elastic)
         elastic = torch.as_tensor(shape.elastic)
         self.register_buffer("least", torch.as_tensor(shape.minimum, dtype=torch.float32)[:, elastic])  # (J, elastic)
         self.register_buffer("elastic", elastic.nonzero()[:, 0])

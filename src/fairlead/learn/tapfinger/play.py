@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from fairlead.domain.task_facts import needed
 from fairlead.learn.tapfinger.network import Inputs, Shape, TapFinger
 from fairlead.policies.tasks.observe import Observations
 from fairlead.policies.tasks.tuned_rule import tuned_rule
@@ -57,7 +58,8 @@ def as_inputs(seen: Observations, device: torch.device) -> Inputs:
 
 def shape_of(plan: TaskPlan) -> Shape:
     """What a network for a plan's worlds is made for."""
-    return Shape(plan.capacity.shape[1], plan.minimum, plan.most, plan.elastic)
+    resources = needed(plan.role)
+    return Shape(resources, plan.minimum[:, :resources], plan.most[:resources], plan.elastic[:resources])
 
 
 class Roll:

@@ -234,7 +234,7 @@ class _Print:
 
 def words(point: Point) -> str:
     """A validation in one line."""
-    gap = f"{point.gap:+.3f} ±{point.ci95:.3f} to the tuned rule"
+    gap = f"{point.gap:+z.3f} ±{point.ci95:.3f} to the tuned rule"
     return f"{point.step:,} decisions after {point.seconds:.0f} s: {point.completion_steps:.3f} steps, {gap}"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairlead.measure.degradation_matrix import names
 from fairlead.measure.files import write_whole
+from fairlead.measure.numerals import counted
 from fairlead.measure.report.degradation_document import Measured, check_study, devices
 from fairlead.measure.report.document import Document
 from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
@@ -47,7 +48,7 @@ def study_page(document: Document) -> str:
 def verdict(measured: Measured) -> str:
     """One sentence: how fast each arriving model degrades, and how many workloads fit."""
     slopes = [
-        f"{fit.slope:.2f} times its time alone to {name} (R² {fit.r2:.3f})"
+        f"{fit.slope:z.2f} times its time alone to {name} (R² {fit.r2:.3f})"
         for name, m in zip(names(measured.matrices), measured.matrices, strict=True)
         if (fit := m.fit())
     ]
@@ -89,12 +90,12 @@ def _tables(index: int, measured: Measured) -> str:
 
 
 def _number(value: float) -> str:
-    return NOTHING if math.isnan(value) else "∞" if math.isinf(value) else f"{value:.2f}"
+    return NOTHING if math.isnan(value) else "∞" if math.isinf(value) else f"{value:z.2f}"
 
 
 def _settings(document: Document) -> str:
     given = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in document["settings"].items() if v}
     rows = {k: escape(v) for k, v in given.items()} | {"versions": escape(versions(document))}
     found = document.get("assumptions") or []
-    listed_assumptions = assumptions(f"{len(found)} assumptions", found) if found else ""
+    listed_assumptions = assumptions(counted(len(found), "assumption"), found) if found else ""
     return pairs("settings", rows) + listed_assumptions

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import pairwise
 from pathlib import Path
 
 from fairlead.measure.files import write_whole
+from fairlead.measure.numerals import counted
 from fairlead.measure.report.document import Document, Point, highlighted, points, sweep
 from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
 from fairlead.measure.report.phrases import listed
@@ -64,7 +65,7 @@ def _title(document: Document) -> str:
     policies = f"{n} policies" if n != 1 else "One policy"
     labels, swept = list(document["scenarios"]), sweep(document)
     if swept:
-        return f"{policies} over {len(swept[1])} values of {swept[0]}"
+        return f"{policies} over {counted(len(swept[1]), 'value')} of {swept[0]}"
     return f"{policies} on {listed(labels) if len(labels) <= 3 else f'{len(labels)} scenarios'}"
 
 
@@ -76,15 +77,20 @@ def _subtitle(document: Document) -> str:
 
 
 def _notice(document: Document) -> str:
-    """What is missing, before anything else is said."""
+    """What is missing, and what is to be known of policies, before anything else is said."""
     asked = len(document["settings"]["seeds"])
     lines = [f"Stopped early: {document['stopped']}."] if document.get("stopped") else []
     lines += [f"{p.label}: {p.seeds} of {asked} seeds are finished." for p in points(document) if p.seeds < asked]
     lines += [f"{policy} failed and is left out: {line}" for policy, line in (document.get("failures") or {}).items()]
-    if not lines and document.get("complete", True):
-        return ""
-    body = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    return f'<div class="notice" role="note"><p><strong>This result is not complete.</strong></p>{body}</div>'
+    warnings = [f"Warning: {line}." for line in document.get("warnings") or []]
+    if lines or not document.get("complete", True):
+        return _note(["<strong>This result is not complete.</strong>", *map(escape, lines + warnings)])
+    return _note(map(escape, warnings)) if warnings else ""
+
+
+def _note(paragraphs: Iterable[str]) -> str:
+    body = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+    return f'<div class="notice" role="note">{body}</div>'
 
 
 def _verdict(point: Point, text: str) -> str:
@@ -178,6 +184,6 @@ def _assumptions(found: list[Point]) -> Iterator[str]:
         labels.setdefault(tuple(point.body["assumptions"]), []).append(point.label)
     for items, names in labels.items():
         if items:
-            yield assumptions(f"{len(items)} assumptions of {listed(names)}", items)
+            yield assumptions(f"{counted(len(items), 'assumption')} of {listed(names)}", items)
         else:
             yield f"<p>Nothing is assumed in {escape(listed(names))}.</p>"

@@ -21,6 +21,7 @@ def plus_minus(e: Estimate, form: str) -> str:
     """Mean and interval; a dash when there is no mean."""
     if math.isnan(e.mean):
         return NOTHING
+    form = form.replace("{:", "{:z")  # no -0.00
     return form.format(e.mean) + ("" if math.isnan(e.ci95) else _BETWEEN + form.format(e.ci95))
 
 
@@ -49,6 +50,8 @@ def verdict(point: Point) -> str:
     """One sentence: who is best, how far ahead of whom, how far from what is possible."""
     if not point.ranking:
         return "No seed is finished, so there is nothing to say yet."
+    if math.isnan(point.figure(point.ranking[0], "success").mean):
+        return "No request arrives, so there is nothing to say: a longer duration_s or a higher rate is needed."
     text = f"{leader(point)}: {percent(point.figure(point.ranking[0], 'success'))} % of requests in time and accurate"
     return f"{text}{lead(point, lambda e: f'{percent(e)} points')}{_gap(point)}.{fell_back(point)}"
 

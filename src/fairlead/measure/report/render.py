@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, printable
 from fairlead.inputs.files import read_json
 from fairlead.measure.report.degradation_document import check_study, is_study
 from fairlead.measure.report.degradation_page import write_study_report
@@ -35,12 +35,21 @@ def read(path: Path) -> Document:
 
 def write_any_report(document: Document, path: Path) -> None:
     """Write the page that belongs to the document."""
-    _of(document, write_report, write_study_report, write_explanation_report)(document, path)
+    _of(document, write_report, write_study_report, write_explanation_report)(_printable(document), path)
 
 
 def write_any_plots(document: Document, folder: Path) -> list[Path]:
     """Write the plots that belong to the document; the paths written."""
-    return _of(document, write_plots, write_study_plots, write_explanation_plots)(document, folder)
+    return _of(document, write_plots, write_study_plots, write_explanation_plots)(_printable(document), folder)
+
+
+def _printable(value: Any) -> Any:
+    """The same document without control characters, which end vl-convert's process."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return [_printable(item) for item in value] if isinstance(value, list) else value
 
 
 def _of(document: Any, comparison: F, study: F, explanation: F) -> F:

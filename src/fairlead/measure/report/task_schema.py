@@ -79,6 +79,7 @@ class _Document(TypedDict):
     complete: NotRequired[bool]
     stopped: NotRequired[Text | None]
     failures: NotRequired[dict[Text, Text] | None]
+    warnings: NotRequired[list[Text] | None]
     scenarios: dict[Text, _Scenario]
 
 

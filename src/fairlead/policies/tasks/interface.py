@@ -2,15 +2,16 @@
 
     decide(snapshot, parameters, u, out) -> int
 
-`snapshot` is a Snapshot, `parameters` what the policy has made of the facts of a scenario (float64, any length), `u` a
-uniform number of this decision, `out` the Placements to write to; it returns how many it wrote. In multi-task mode it
-is asked again until it places nothing, then time goes on; in single-task mode time goes on after each answer, and a
-cluster starts one task at most. `compiled` ones are Numba code of exactly this signature, `python` ones anything;
+`snapshot` is a Snapshot, `parameters` what the policy has made of the TaskFacts (float64, any length), `u` a uniform
+number of this decision, `out` the Placements to write to; it returns how many it wrote. In multi-task mode it is asked
+again until it places nothing, then time goes on; in single-task mode time goes on after each answer, and a cluster
+starts one task at most. `compiled` ones are Numba code of exactly this signature, `python` ones anything;
 a `planner` is given the world itself in the place of the snapshot (`fairlead.sim.tasks.handle`), to try things on
 copies of it.
 
-A decision is a pure function of these arguments. What a policy knows beyond what can be seen, and whether it interferes
-with tasks that run, is declared, and it is shown no more than that.
+Resources have the same order in facts and snapshots, by role and not by file; the numbers of allocations are those of
+`fairlead.policies.tasks.allocations`. A decision is a pure function of these arguments. What a policy knows beyond what
+can be seen, and whether it interferes with tasks that run, is declared, and it is shown no more than that.
 """
 
 from __future__ import annotations
@@ -19,17 +20,24 @@ import hashlib
 import inspect
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fairlead.domain.errors import PolicyError, UserError, one_line
+from fairlead.domain.task_facts import TaskFacts
 from fairlead.domain.task_records import KNOWLEDGE
-from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.interface import reads_argument
+
+if TYPE_CHECKING:
+    from fairlead.policies.model_runtime import Clock
+    from fairlead.policies.tasks.decider import TaskDecider
 
 Knowledge = Literal["progress", "speed"]
+ENTRY_POINT_GROUP = "fairlead.task_policies"  #: Where third parties name theirs, see `fairlead.sim.tasks.catalog`.
 
 
 @dataclass(frozen=True)
@@ -44,21 +52,38 @@ class TaskPolicy:
     knows: tuple[Knowledge, ...] = ()  # progress of tasks, speed of types
     preempts: bool = False
     resizes: bool = False
-    prepare: Callable[[TaskScenario, Any], Any] | None = None  # parameters from a scenario and its steps table (J, A)
+    prepare: Callable[[TaskFacts], Any] | None = None  # its parameters
+    package: str = field(default="fairlead", compare=False)
 
     @cached_property
     def compiled(self) -> Any:
         """The function as Numba code of exactly the interface's signature."""
-        import numba
-
+        from fairlead.policies.jit import compiled_rule
         from fairlead.policies.tasks.numba_signature import decide_signature
 
-        return numba.njit(decide_signature(), cache=True, nogil=True, error_model="numpy")(self.function)
+        return compiled_rule(self.function, decide_signature(), kept=self.package == "fairlead")
 
-    def parameters(self, scenario: TaskScenario, steps: Any) -> Any:
-        """What it makes of a scenario, float64 (P,)."""
-        made = self.prepare(scenario, steps) if self.prepare else ()
-        return np.ascontiguousarray(made, np.float64)
+    def parameters(self, facts: TaskFacts) -> Any:
+        """What it makes of the facts, float64 (P,). It sees speeds only if it declares that it knows them."""
+        if "speed" not in self.knows:
+            facts = replace(facts, steps=np.zeros((0, 0)))
+        try:
+            return np.ascontiguousarray(self.prepare(facts) if self.prepare else (), np.float64)
+        except UserError:
+            raise
+        except (Exception, SystemExit) as error:  # a third party's: whatever it raises fails its run alone
+            raise PolicyError(f"policy {self.name!r} raised {one_line(error)} while it prepared") from error
+
+    def decider(self, parameters: Any, clock: Clock | None = None) -> TaskDecider:
+        """The policy at work with its parameters; a clock, for live use, lets learned ones keep their time budget."""
+        from fairlead.policies.tasks.decider import TaskRuleDecider
+
+        return TaskRuleDecider(self, parameters)
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether it looks at `u`: if not, a snapshot has one answer."""
+        return reads_argument(self.function, 2)
 
     @property
     def known(self) -> int:
@@ -69,7 +94,10 @@ class TaskPolicy:
     def hash(self) -> str:
         """Identifies the code that decided."""
         module = inspect.getmodule(self.function)
-        code = inspect.getsource(module if module else self.function).encode()
+        try:
+            code = inspect.getsource(module if module else self.function).encode()
+        except (OSError, TypeError):  # typed at a prompt
+            code = self.function.__code__.co_code
         return hashlib.sha256(code).hexdigest()[:12]
 
 
@@ -81,13 +109,15 @@ def task_policy(
     knows: tuple[Knowledge, ...] = (),
     preempts: bool = False,
     resizes: bool = False,
-    prepare: Callable[[TaskScenario, Any], Any] | None = None,
+    prepare: Callable[[TaskFacts], Any] | None = None,
 ) -> Callable[[Callable[..., int]], TaskPolicy]:
     """Make a function a task policy."""
 
     def wrap(function: Callable[..., int]) -> TaskPolicy:
-        summary = (inspect.getdoc(inspect.getmodule(function)) or "").strip().split("\n")[0]
-        return TaskPolicy(name, function, kind, source, summary, knows, preempts, resizes, prepare)
+        doc = inspect.getdoc(function) or inspect.getdoc(inspect.getmodule(function)) or ""
+        package = function.__module__.partition(".")[0]
+        summary = doc.strip().split("\n")[0]
+        return TaskPolicy(name, function, kind, source, summary, knows, preempts, resizes, prepare, package)
 
     return wrap
 

@@ -1,17 +1,14 @@
-"""Runs TapFinger's bundles: a folder with `model.onnx` and `manifest.json`, without torch.
+"""Runs TapFinger's bundles, without torch: one call decides for all clusters together.
 
-One call decides for all clusters together: observe, ask the model for each cluster's slot and amounts, give a task that
-several want to one of them (fairlead.policies.conflicts). Who lost chooses again: in multi-task mode when the policy is
-asked again, in single-task mode at once, beside what was started. When the model fails, or would start nothing while
-tasks wait and nothing runs, the scenario's tuned rule decides and a counter goes up. A folder that is no bundle, or one
-for other tasks, is a UserError: whoever compares policies wants to know. Found by name through
-`fairlead.sim.tasks.policy_catalog`.
+Observe, ask the model for each cluster's slot and amounts, give a task that several want to one of them
+(fairlead.policies.conflicts). Who lost chooses again: in multi-task mode when the policy is asked again, in single-task
+mode at once, beside what was started. When the model can't be asked, answers without sense, or would start nothing
+while tasks wait and nothing runs, a rule decides and a counter goes up: the scenario's tuned rule, or `min` where there
+is none. Found by name through `fairlead.sim.tasks.policy_catalog`.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,213 +17,146 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 
-from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.decision import Decision
+from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Fallback, Reason
+from fairlead.domain.task_facts import TaskFacts, needed
 from fairlead.domain.task_records import RUNNING, START, UNSEEN, Placements, Snapshot
-from fairlead.domain.tasks import TaskScenario
-from fairlead.policies.bundle import FORMAT, PLACER, Fault, folder_hash, open_session, read_manifest
-from fairlead.policies.conflicts import PRIORS, prior_of, resolve
+from fairlead.policies.bundle import Fault
+from fairlead.policies.conflicts import prior_of, resolve
 from fairlead.policies.jit import typed_kernel
+from fairlead.policies.model_runtime import Clock, ModelRuntime, limits
+from fairlead.policies.tasks.allocations import amounts_of
+from fairlead.policies.tasks.bundle import TaskBundle, TaskManifest, shipped_task_bundles
+from fairlead.policies.tasks.decider import TaskDecider
 from fairlead.policies.tasks.interface import TaskPolicy
+from fairlead.policies.tasks.minimum import minimum
 from fairlead.policies.tasks.numba_signature import observations_type, placements_type, snapshot_type
-from fairlead.policies.tasks.observe import VERSION, Observations, amounts_of, new_observations, observe
+from fairlead.policies.tasks.observe import Observations, observe
 from fairlead.policies.tasks.tuned_rule import parameters as rule_parameters
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 
-SHIPPED: Final = Path(__file__).parent / "bundles"  #: Every folder in here is a task policy of its name.
-OUTPUTS: Final = ["slot", "allocation", "score"]  #: Of a model, each (1, N).
-
-
-def signature_of(scenario: TaskScenario) -> dict[str, Any]:
-    """What a model is made for, as manifests have it: resources and types, by name and in order."""
-    most = scenario.most_per_task()
-    return {
-        "resources": [
-            {"name": r.name, "most": most[r.name], "elastic": r.elastic} for r in scenario.resources.values()
-        ],
-        "types": [{"name": t.name, "minimum": dict(t.minimum)} for t in scenario.types.values()],
-    }
+_FAILED: Final = -1
 
 
 @dataclass(frozen=True)
 class LearnedTaskPolicy(TaskPolicy):
     """A bundle under a name: that of its folder when it ships, else the path as it was given."""
 
-    placer: Placer = field(kw_only=True, compare=False)
+    bundle: TaskBundle = field(kw_only=True, compare=False)
 
     @cached_property
     def hash(self) -> str:
         """Identifies manifest and model."""
-        return folder_hash(self.placer.folder)
+        return self.bundle.hash
 
-    def opened(self) -> LearnedTaskPolicy:
-        """Itself, with its model; a UserError says what is wrong with that."""
-        try:
-            _ = self.placer.session
-        except UserError as error:
-            raise UserError(f"policy {self.name!r}: {error}") from None
-        return self
+    def parameters(self, facts: TaskFacts) -> Any:
+        """Those of the tuned rule, which decides where the model can't; none where there is no such rule."""
+        self.bundle.check_made_for(self.name, facts)
+        return np.zeros(0) if facts.tuned_rule is None else rule_parameters(facts)
 
-    def parameters(self, scenario: TaskScenario, steps: Any) -> Any:
-        """Those of the tuned rule, which decides where the model can't."""
-        here = signature_of(scenario)
-        for part, wanted in self.placer.document["tasks"].items():
-            if here[part] != wanted:
-                other = (
-                    f"{part}: {_differing(wanted, here[part])}; {scenario.name} has {_differing(here[part], wanted)}"
-                )
-                raise UserError(f"policy {self.name!r} was trained for other {other}")
-        return rule_parameters(scenario, steps)
+    def decider(self, parameters: Any, clock: Clock | None = None) -> TaskDecider:
+        """As TaskPolicy has it."""
+        return Placer(self, parameters, clock)
 
 
-def _differing(items: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
-    """Those that are not among the others, in words; if there are none, the names of all."""
-    some = [item for item in items if item not in others]
-    return "; ".join(map(_words, some)) or ", ".join(str(item["name"]) for item in items)
+class Placer(TaskDecider):
+    """Decides by a model; for one thread."""
 
-
-def _words(item: dict[str, Any]) -> str:
-    """A resource or a type, such as `gpu (most 8, elastic)` or `convnet (minimum cpu 2 gpu 1)`."""
-    if "minimum" in item:
-        return f"{item['name']} (minimum {' '.join(f'{name} {amount}' for name, amount in item['minimum'].items())})"
-    return f"{item['name']} (most {item['most']}{', elastic' if item['elastic'] else ''})"
-
-
-class Placer:
-    """Decides by a model; for one thread. `decisions` and `fallbacks` count what it did."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.document = folder, _manifest(folder)
-        self.decisions, self.fallbacks = 0, Counter[Fallback]()
-        self._prior = PRIORS[self.document["prior"]]
-
-    @cached_property
-    def session(self) -> Any:
-        """The model, opened when it is first asked for."""
-        return _session(self.folder, self.document["sha256"])
-
-    @cached_property
-    def arithmetic(self) -> str:
-        """What the model makes of some inputs here: the last digits, and so choices, differ between processors."""
-        resources, kinds = (len(self.document["tasks"][part]) for part in ("resources", "types"))
-        digest = hashlib.sha256()
-        for k in range(16):
-            seen = new_observations(1, 3, 4, 5, resources, kinds)
-            for array in (seen.cluster, seen.pending, seen.running):
-                array[:] = np.linspace(0.0, 1.0 + k, array.size).reshape(array.shape)
-            seen.slots[:], seen.fits[:], seen.seen[:], seen.runs_on[:], seen.free[:] = range(4), 1.0, 1.0, 1.0, 1.0
-            digest.update(self.session.run(OUTPUTS, seen._asdict())[2].tobytes())
-        return digest.hexdigest()[:12]
+    def __init__(self, policy: LearnedTaskPolicy, parameters: Any, clock: Clock | None = None) -> None:
+        super().__init__(policy, parameters)
+        self.runtime = ModelRuntime(policy.bundle, clock)
+        self._rule = tuned_rule if len(parameters) else minimum
+        manifest = policy.bundle.manifest
+        if isinstance(manifest, TaskManifest):
+            self._prior = manifest.prior
+            ends = [limits(low, high) for low, high in zip(manifest.low, manifest.high, strict=True)]
+            self._limits = tuple(end for pair in ends for end in pair)
 
     @property
-    def trained_on(self) -> str:
-        """The scenarios, with what was set otherwise."""
-        (place,), rates = self.document["scenarios"], self.document["settings"]["rates"]
-        return " ".join([place["name"], *place["overrides"], *(["rates", *map(str, rates)] if rates else [])])
+    def fault(self) -> Fault | None:
+        """Why the model is never asked."""
+        return self.runtime.fault
 
-    def account(self) -> dict[str, Any]:
-        """How many decisions it was asked for, and how often the rule made them, by reason."""
-        reasons = {reason.value: self.fallbacks[reason] for reason in Fallback if self.fallbacks[reason]}
-        return {"decisions": self.decisions, "fallbacks": reasons}
-
-    def decide(self, snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
-        """See `fairlead.policies.tasks.interface`; the parameters are the tuned rule's."""
+    def decide(self, snapshot: Snapshot, u: float, out: Placements) -> Decision:
+        """As TaskDecider has it."""
         if not (snapshot.excluded == 0).any():
-            return 0  # there is nothing to decide
+            return Decision(0, 1.0, self.name, self.hash)  # there is nothing to decide
         self.decisions += 1
-        count = self._agree(snapshot, out)
-        if count > 0 or (count == 0 and len(snapshot.running)):
-            return count
-        if count == 0:
-            self.fallbacks[Fallback.IDLE] += 1
-        return int(tuned_rule.compiled(snapshot, parameters, u, out))
+        why, count = self.runtime.begin(), 0
+        if why is None:
+            why, count = self._agree(snapshot, out)
+            if self.runtime.late() and why is None:
+                why, count = Fallback.SLOW, 0
+        if why is None and count == 0 and not len(snapshot.running):
+            why = Fallback.IDLE
+        if why is None:
+            return Decision(count, 1.0, self.name, self.hash)
+        self.fallbacks[why] += 1
+        if count:  # what they agreed on before the model failed stays
+            return Decision(count, 1.0, self.name, self.hash, why)
+        count = int(self._rule.compiled(snapshot, self.parameters, u, out))
+        return Decision(count, 1.0, self._rule.name, self._rule.hash, why)
 
-    def _agree(self, snapshot: Snapshot, out: Placements) -> int:
-        """How many placements the clusters have agreed on; below 0 when the model failed."""
+    def _agree(self, snapshot: Snapshot, out: Placements) -> tuple[Fallback | None, int]:
+        """How many placements the clusters have agreed on, and why the model was not asked further."""
         went, placed = np.zeros(len(snapshot.free), np.bool_), 0
         while True:
-            before, placed = placed, self._ask(snapshot, went, out, placed)
-            if placed < 0:
-                self.fallbacks[Fallback.OUTPUT] += 1
-                return before or placed  # what they agreed on before stays
+            before, (why, placed) = placed, self._ask(snapshot, went, out, placed)
+            if why is not None:
+                return why, before
             if not snapshot.single or placed == before or went.all():
-                return placed
+                return None, placed
             snapshot = _with_started(snapshot, out, slice(before, placed))
             if not (snapshot.excluded[:, ~went] == 0).any():
-                return placed
+                return None, placed
 
-    def _ask(self, snapshot: Snapshot, went: Any, out: Placements, placed: int) -> int:
-        """How many placements there are with those that the model makes now; below 0 when it failed."""
-        (look, settle), session = _compiled(), self.session
+    def _ask(self, snapshot: Snapshot, went: Any, out: Placements, placed: int) -> tuple[Fallback | None, int]:
+        """How many placements there are with those that the model makes now, and what was wrong with it."""
+        look, settle = _compiled()
         seen, clusters = _room(snapshot), len(snapshot.free)
-        look(snapshot, seen)
+        if not look(snapshot, seen, *self._limits):
+            return Fallback.RANGE, placed
         seen.fits[0, went] = 0.0
-        try:
-            answer = session.run(OUTPUTS, seen._asdict())
-            slot, allocation, score = (part[0] for part in answer)
-        except Exception:  # ONNX Runtime: out of memory, say
-            return -1
+        answer = self.runtime.run(seen._asdict(), (1, clusters))
+        if answer is None:
+            return Fallback.OUTPUT, placed
+        slot, allocation, score = (part[0] for part in answer)
         claims = np.empty(clusters, np.int64), np.zeros(clusters), np.zeros(snapshot.free.shape, np.int32)
         given = slot, allocation, score.astype(np.float64)
-        return int(settle(snapshot, seen, *given, *claims, self._prior, went, out, placed))
+        placed = int(settle(snapshot, seen, *given, *claims, self._prior, went, out, placed))
+        return (Fallback.OUTPUT, 0) if placed == _FAILED else (None, placed)
 
 
 def learned_task_policies() -> dict[str, LearnedTaskPolicy]:
     """The bundles that come with the package, by name."""
-    folders = sorted(folder for folder in SHIPPED.glob("*") if (folder / "manifest.json").is_file())
-    return {folder.name: from_folder(folder.name, folder) for folder in folders}
+    return {name: _policy(name, bundle) for name, bundle in shipped_task_bundles().items()}
 
 
 def from_folder(name: str, folder: Path) -> LearnedTaskPolicy:
-    """The bundle in a folder as a policy of that name; a UserError says what is wrong with it."""
-    try:
-        placer = Placer(folder)
-    except UserError as error:
-        raise UserError(f"policy {name!r}: {error}") from None
-    summary = str(placer.document["summary"])
-    return LearnedTaskPolicy(name, placer.decide, "python", "learned", summary, placer=placer)
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
+    """The bundle in a folder as a policy of that name. If it is broken a rule decides; one that is none is an error."""
     if not folder.is_dir():
-        raise UserError("no such folder; a bundle is a folder with model.onnx and manifest.json")
-    document = read_manifest(folder / "manifest.json")
-    if isinstance(document, Fault):
-        raise UserError(document.why)
-    try:
-        if document["format"] != FORMAT:
-            raise UserError(f"it has format {document['format']}, this version runs {FORMAT}")
-        if document["kind"] != PLACER:
-            raise UserError(f"it is a {document['kind']}, which places no tasks: another world's")
-        if document["features"] != VERSION:
-            raise UserError(f"trained on {document['features']!r}, this version shows {VERSION!r}")
-        _ = document["sha256"], document["summary"], document["tasks"]["resources"], document["tasks"]["types"]
-        if document["prior"] not in PRIORS:
-            raise UserError(f"its prior is {document['prior']!r}, expected {' or '.join(PRIORS)}")
-    except KeyError as error:
-        raise UserError(f"manifest.json: lacks {error}") from None
-    except TypeError as error:
-        raise UserError(f"manifest.json: {one_line(error)}") from None
-    return document
+        raise UserError(f"policy {name!r}: no such folder; a bundle is a folder with model.onnx and manifest.json")
+    bundle = TaskBundle(folder)
+    if bundle.kind in ("selector", "dispatcher"):
+        raise UserError(f"policy {name!r}: it is a {bundle.kind}, which places no tasks: another world's")
+    return _policy(name, bundle)
 
 
-@cache
-def _session(folder: Path, sha256: str) -> Any:
-    try:
-        content = (folder / "model.onnx").read_bytes()
-    except OSError as error:
-        raise UserError(f"model.onnx: {error.strerror}") from None
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise UserError("model.onnx is not the one that manifest.json names (sha256)")
-    try:
-        return open_session(content)
-    except Exception as error:  # ONNX Runtime has many ways to say no
-        raise UserError(f"model.onnx: {one_line(error)}") from None
+def _policy(name: str, bundle: TaskBundle) -> LearnedTaskPolicy:
+    about = bundle.manifest
+    summary = f"can't be used: {about.why}" if isinstance(about, Fault) else about.summary
+    return LearnedTaskPolicy(name, _refuse, "python", "learned", summary, bundle=bundle)
+
+
+def _refuse(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
+    raise TypeError("a bundle decides through its decider: see fairlead.policies.tasks.decider")
 
 
 def _room(snapshot: Snapshot) -> Observations:
     """Room for what is there, and no more: the model takes any number of tasks."""
-    (clusters, resources), rows = snapshot.free.shape, len(snapshot.pending)
+    clusters, rows = len(snapshot.free), len(snapshot.pending)
+    resources = needed(snapshot.role)
     slots = int(((snapshot.excluded & UNSEEN) == 0).sum(axis=0).max())
     runs, width = max(1, len(snapshot.running)), resources + len(snapshot.minimum) + 2
     single = np.float32
@@ -263,8 +193,23 @@ def _with_started(snapshot: Snapshot, out: Placements, new: slice) -> Snapshot:
     )
 
 
-def _look(snapshot: Snapshot, out: Observations) -> None:
+def _look(
+    snapshot: Snapshot, out: Observations, cluster_low: Any, cluster_high: Any, pending_low: Any, pending_high: Any,
+    running_low: Any, running_high: Any,
+) -> bool:  # fmt: skip
+    """Observe, and whether all of it lies in the ranges of training; rows that nobody is in do."""
     observe(snapshot, out, 0)
+    inside = True
+    for n in range(out.cluster.shape[1]):
+        for f in range(len(cluster_low)):
+            inside &= cluster_low[f] <= out.cluster[0, n, f] <= cluster_high[f]
+    for p in range(len(snapshot.pending)):
+        for f in range(len(pending_low)):
+            inside &= pending_low[f] <= out.pending[0, p, f] <= pending_high[f]
+    for r in range(len(snapshot.running)):
+        for f in range(len(running_low)):
+            inside &= running_low[f] <= out.running[0, r, f] <= running_high[f]
+    return inside
 
 
 def _settle(
@@ -311,4 +256,5 @@ def _compiled() -> tuple[Any, Any]:
     shown = snapshot_type(), observations_type()
     flags = types.Array(types.boolean, 1, "C")
     answer = whole, whole, real, *claims, types.int64, flags, placements_type(), types.int64
-    return typed_kernel(_look, *shown), typed_kernel(_settle, *shown, *answer)
+    ranges = [types.Array(types.float32, 1, "C")] * 6
+    return typed_kernel(_look, *shown, *ranges), typed_kernel(_settle, *shown, *answer)

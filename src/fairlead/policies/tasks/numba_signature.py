@@ -23,7 +23,7 @@ def snapshot_type() -> Any:
     """Of `Snapshot`."""
     return tuple_type(
         Snapshot, (np.int32, 2), (np.int32, 2), (np.int32, 1), (PENDING, 1), (np.uint16, 2), (RUNNING, 1),
-        (np.int32, 2), (np.int32, 2), (np.int32, 1), (np.bool_, 1), (np.float64, 2), types.boolean,
+        (np.int32, 2), (np.int32, 2), (np.int32, 1), (np.bool_, 1), (np.int8, 1), (np.float64, 2), types.boolean,
     )  # fmt: skip
 
 

@@ -20,12 +20,17 @@ from fairlead.policies.jit import inlined
 VERSION: Final = "tasks-1"
 TEN: Final = 10.0  #: Tasks that are a count of 1.
 FOUR: Final = 4.0  #: Steps that are a time of 1.
+LONGEST: Final = 10.0  #: Times and the count of those that wait behind are cut there.
 _TEN: Final = np.float32(1 / TEN)
 _FOUR: Final = np.float32(1 / FOUR)
+_LONGEST: Final = np.float32(LONGEST)
 
 
 class Observations(NamedTuple):
-    """Of B worlds with N clusters, U pending and R running tasks at most, P slots a cluster, K resources, J types."""
+    """Of B worlds with N clusters, U pending and R running tasks at most, P slots a cluster, K resources, J types.
+
+    Resources are those that tasks need.
+    """
 
     cluster: Any  # float32 (B, N, 2 K + 2)
     free: Any  # float32 (B, N, K): in units, for masks
@@ -35,6 +40,15 @@ class Observations(NamedTuple):
     fits: Any  # float32 (B, N, P): 1 where the task's minimum is free
     seen: Any  # float32 (B, U, N): 1 where a cluster sees the task
     runs_on: Any  # float32 (B, R, N): 1 where the task runs
+
+
+#: Parts whose columns must lie in the ranges of training.
+RANGED: Final = ("cluster", "pending", "running")
+
+
+def widths(resources: int, types: int) -> tuple[int, int, int]:
+    """How many columns the RANGED parts have."""
+    return 2 * resources + 2, resources + types + 2, resources + types + 2
 
 
 def new_observations(worlds: int, clusters: int, slots: int, runs: int, resources: int, types: int) -> Observations:
@@ -56,7 +70,7 @@ def new_observations(worlds: int, clusters: int, slots: int, runs: int, resource
 @inlined
 def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
     """Fill the observations of world `b`."""
-    clusters, resources = snapshot.free.shape
+    clusters, resources = out.free.shape[1:]
     types, slots = len(snapshot.minimum), out.slots.shape[2]
     for n in range(clusters):
         used = 0
@@ -73,7 +87,7 @@ def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
             out.cluster[b, n, k] = snapshot.free[n, k] / max(1, snapshot.most[k])
             out.cluster[b, n, resources + k] = snapshot.capacity[n, k] * clusters / max(1, whole)
         out.cluster[b, n, 2 * resources] = used * _TEN
-        out.cluster[b, n, 2 * resources + 1] = min(snapshot.queued[n] * _TEN, np.float32(10.0))
+        out.cluster[b, n, 2 * resources + 1] = min(snapshot.queued[n] * _TEN, _LONGEST)
         for s in range(used, slots):
             out.slots[b, n, s] = -1
             out.fits[b, n, s] = 0.0
@@ -84,7 +98,7 @@ def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
         for k in range(resources):
             out.pending[b, p, k] = snapshot.minimum[task.type, k] / max(1, snapshot.most[k])
         out.pending[b, p, resources + task.type] = 1.0
-        out.pending[b, p, resources + types] = min(task.waited * _FOUR, np.float32(10.0))
+        out.pending[b, p, resources + types] = min(task.waited * _FOUR, _LONGEST)
         out.pending[b, p, resources + types + 1] = task.executed > 0
         for n in range(clusters):
             out.seen[b, p, n] = not snapshot.excluded[p, n] & UNSEEN
@@ -95,17 +109,6 @@ def observe(snapshot: Snapshot, out: Observations, b: int) -> None:
         for k in range(resources):
             out.running[b, r, k] = snapshot.amounts[r, k] / max(1, snapshot.most[k])
         out.running[b, r, resources + runs.type] = 1.0
-        out.running[b, r, resources + types] = min(runs.executed * _FOUR, np.float32(10.0))
-        out.running[b, r, resources + types + 1] = min(runs.alive * _FOUR, np.float32(10.0))
+        out.running[b, r, resources + types] = min(runs.executed * _FOUR, _LONGEST)
+        out.running[b, r, resources + types + 1] = min(runs.alive * _FOUR, _LONGEST)
         out.runs_on[b, r, runs.cluster] = 1.0
-
-
-@inlined
-def amounts_of(number: int, minimum: Any, most: Any, elastic: Any, kind: int, out: Any) -> None:
-    """The amounts (K,) of an allocation's number, for a task of a type: elastic resources; of others the minimum."""
-    rest = number
-    for k in range(minimum.shape[1] - 1, -1, -1):
-        if elastic[k]:
-            out[k], rest = rest % (most[k] + 1), rest // (most[k] + 1)
-        else:
-            out[k] = minimum[kind, k]

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairlead.domain.task_facts import TaskFacts, main_resources
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, UNSEEN, Placements, Snapshot
-from fairlead.domain.tasks import TaskScenario
-from fairlead.policies.jit import jit
+from fairlead.domain.tasks import PROCESSOR
+from fairlead.policies.jit import inlined, jit
+from fairlead.policies.tasks.allocations import all_allocations, by_amounts, number_of, unit_of
 
 
 class Tasks(NamedTuple):
@@ -92,28 +94,26 @@ def settle_all(snapshot: Snapshot, tasks: Tasks) -> None:
                 settle(snapshot, tasks, t, taken)
 
 
-@jit
+@inlined
 def steps_with(snapshot: Snapshot, tasks: Tasks, steps: Any, t: int, more: int) -> float:
     """What is left of a task in steps, with its amounts and one unit more of resource `more` (-1: of none).
 
-    `steps` is a table (J * A,) as `fitted_steps` makes it.
+    `steps` is a table (J, A).
     """
-    number, all_of_them = 0, 1
-    for k in range(len(snapshot.most)):
-        if snapshot.elastic[k]:
-            number = number * (snapshot.most[k] + 1) + tasks.amounts[t, k] + (k == more)
-            all_of_them *= snapshot.most[k] + 1
-    return tasks.left[t] * steps[tasks.type[t] * all_of_them + number]
+    number = number_of(tasks.amounts[t], snapshot.most, snapshot.elastic)
+    if more >= 0:
+        number += unit_of(more, snapshot.most, snapshot.elastic)
+    return tasks.left[t] * steps[tasks.type[t], number]
 
 
-@jit
+@inlined
 def can_grow(snapshot: Snapshot, tasks: Tasks, t: int, k: int) -> bool:
     """Whether a unit more of a resource is free for a task, and of use to the rules."""
     n = tasks.to[t]
     return n >= 0 and snapshot.elastic[k] and tasks.free[n, k] > 0 and tasks.amounts[t, k] < snapshot.most[k]
 
 
-@jit
+@inlined
 def grow(tasks: Tasks, t: int, k: int) -> None:
     """Give a task a unit more."""
     tasks.amounts[t, k] += 1
@@ -156,21 +156,32 @@ def _write(out: Placements, count: int, task: int, cluster: int, what: int, amou
     return count + 1
 
 
-def fitted_steps(scenario: TaskScenario, steps: Any) -> Any:
+def used(facts: TaskFacts) -> Any:
+    """Which resources tasks of each type need or are faster with: bool (J, K)."""
+    found = facts.minimum > 0
+    table = by_amounts(facts.steps, facts.most, facts.elastic)
+    for axis, k in enumerate(np.flatnonzero(facts.elastic), start=1):
+        differs = table != np.take(table, [0], axis)
+        found[:, k] |= differs.reshape(len(table), -1).any(axis=1)
+    return found
+
+
+def fitted_steps(facts: TaskFacts) -> Any:
     """Steps of each type and allocation by Optimus' curve, float64 (J * A,), fitted to those of runs before.
 
-    Peng et al., EuroSys 2018, synchronous form with w workers (GPUs, the last elastic resource) and p servers (CPUs,
-    the first): a / w + b + c w / p + d w + e p, no coefficient below 0.
+    Peng et al., EuroSys 2018, synchronous form with w workers (GPUs, the main resources) and p servers (CPUs):
+    a / w + b + c w / p + d w + e p, no coefficient below 0. Of several GPUs or CPUs, those count that the type uses.
     """
     from scipy.optimize import nnls
 
-    most = [scenario.most_per_task()[name] for name, r in scenario.resources.items() if r.elastic]
-    grid = np.stack(np.meshgrid(*(np.arange(m + 1.0) for m in most), indexing="ij"), axis=-1).reshape(-1, len(most))
-    w, p = np.maximum(grid[:, -1], 1.0), np.maximum(grid[:, 0], 1.0)
-    terms = [1.0 / w, np.ones_like(w), w]
-    features = np.stack([*terms, w / p, p] if len(most) > 1 else terms, axis=1)
-    made = np.full(steps.shape, np.inf)
-    for j, row in enumerate(steps):
+    main = main_resources(facts.role, facts.elastic)
+    servers = facts.elastic & (facts.role == PROCESSOR) & ~main
+    grid = all_allocations(facts.most, facts.elastic)
+    made = np.full(facts.steps.shape, np.inf)
+    for j, (row, uses) in enumerate(zip(facts.steps, used(facts), strict=True)):
+        w, p = (np.maximum(grid[:, (some & uses)[facts.elastic]].sum(axis=1), 1.0) for some in (main, servers))
+        terms = [1.0 / w, np.ones_like(w), w]
+        features = np.stack([*terms, w / p, p] if servers.any() else terms, axis=1)
         known = np.isfinite(row)
         weights = 1.0 / row[known]  # relative errors count: a step of twenty is not a step of two
         factors, _ = nnls(features[known] * weights[:, None], row[known] * weights)

@@ -14,31 +14,26 @@ import numpy as np
 
 from fairlead.domain.task_records import START, UNSEEN, Placements, Snapshot
 from fairlead.policies.jit import jit
+from fairlead.policies.tasks.allocations import amounts_of
 from fairlead.policies.tasks.interface import task_policy
 
 
 @jit
 def _cheapest(snapshot: Snapshot, kind: int, amounts: Any) -> float:
     """Fill in a type's cheapest allocation; what it costs: steps x share of what all clusters have."""
-    least, resources = np.inf, len(snapshot.most)
-    fastest = np.inf
+    least, fastest, tried = np.inf, np.inf, np.empty_like(amounts)
     for a in range(snapshot.steps.shape[1]):
         steps = snapshot.steps[kind, a]
         if not np.isfinite(steps):
             continue
-        share, rest = 0.0, a
-        for k in range(resources - 1, -1, -1):
-            units = snapshot.minimum[kind, k]
-            if snapshot.elastic[k]:
-                units, rest = rest % (snapshot.most[k] + 1), rest // (snapshot.most[k] + 1)
-            share = max(share, units / max(1, snapshot.capacity[:, k].sum()))
+        amounts_of(a, snapshot.minimum, snapshot.most, snapshot.elastic, kind, tried)
+        share = 0.0
+        for k in range(len(tried)):
+            share = max(share, tried[k] / max(1, snapshot.capacity[:, k].sum()))
         cost = steps * share
         if cost < least - 1e-12 or (cost < least + 1e-12 and steps < fastest):
-            least, fastest, rest = cost, steps, a
-            for k in range(resources - 1, -1, -1):
-                amounts[k] = snapshot.minimum[kind, k]
-                if snapshot.elastic[k]:
-                    amounts[k], rest = rest % (snapshot.most[k] + 1), rest // (snapshot.most[k] + 1)
+            least, fastest = cost, steps
+            amounts[:] = tried
     return least
 
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairlead.domain.task_facts import TaskFacts, needed
 from fairlead.domain.task_records import UNSEEN, Placements, Snapshot
-from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.tasks.allocations import useful
 from fairlead.policies.tasks.interface import task_policy
 from fairlead.policies.tasks.replan import Tasks, emit, gather
@@ -41,9 +41,9 @@ class _Choice(NamedTuple):
     kept: bool  # it is what the task has
 
 
-def _lost(scenario: TaskScenario, steps: Any) -> Any:
+def _lost(facts: TaskFacts) -> Any:
     """What a restart loses, in steps."""
-    return [1.0 - scenario.rules.switching]
+    return [1.0 - facts.switching]
 
 
 def restart_factor(age: float, restarts: int, lost: float) -> float:
@@ -83,14 +83,15 @@ def sia(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
     choices = _choices(snapshot, tasks, float(parameters[0]))
     if not choices:
         return 0
-    resources, clusters = len(snapshot.most), len(snapshot.free)
+    resources, clusters = needed(snapshot.role), len(snapshot.free)
     columns = np.arange(len(choices))
     once = csr_array((np.ones(len(choices)), ([c.task for c in choices], columns)), (len(tasks.row), len(choices)))
-    given = np.array([c.amounts for c in choices], float)
+    given = np.array([c.amounts[:resources] for c in choices], float)
     rows = np.array([[c.cluster * resources + k for k in range(resources)] for c in choices])
     shape = (clusters * resources, len(choices))
     use = csr_array((given.ravel(), (rows.ravel(), np.repeat(columns, resources))), shape)
-    limits = [LinearConstraint(once, ub=1.0), LinearConstraint(use, ub=snapshot.capacity.ravel().astype(float))]
+    capacity = snapshot.capacity[:, :resources].astype(float)
+    limits = [LinearConstraint(once, ub=1.0), LinearConstraint(use, ub=capacity.ravel())]
     if snapshot.single:
         limits.append(LinearConstraint(_starts(choices, tasks, clusters), ub=1.0))
     cost = np.array([c.cost for c in choices]) - _UNSERVED

@@ -16,5 +16,4 @@ from fairlead.policies.tasks.tuned_rule import place
 
 @task_policy("thrifty-rule", knows=("speed",), prepare=of_rule)
 def thrifty_rule(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
-    """All that the rule starts now; how many that are."""
     return place(snapshot, parameters, True, out)

@@ -1,8 +1,8 @@
 """Tiresias: minimum amounts, to those first that have had least; who no longer fits is pre-empted.
 
 Gu et al., NSDI 2019, as TapFinger (section 5.1) has it: two queues, a task moves to the second when the GPUs that it
-has been given times steps (of the last elastic resource) reach a threshold, the median of what tasks take; inside a
-queue by the step of the first start. Who has not started yet can't have started before them: they follow, by arrival,
+has been given times steps (CPUs where tasks get none) reach a threshold, the median of what tasks take; inside a queue
+by the step of the first start. Who has not started yet can't have started before them: they follow, by arrival,
 so nobody is pre-empted for one of the same queue that never ran. Tasks keep their cluster while they run; one that was
 pre-empted may start again anywhere.
 """
@@ -13,24 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.domain.task_facts import TaskFacts, main_resources
 from fairlead.domain.task_records import Placements, Snapshot
-from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.tasks.allocations import by_amounts
 from fairlead.policies.tasks.interface import task_policy
 from fairlead.policies.tasks.replan import emit, gather, settle
 
 _NEVER = 1 << 40  # later than any start
 
 
-def _threshold(scenario: TaskScenario, steps: Any) -> Any:
+def _threshold(facts: TaskFacts) -> Any:
     """The median over tasks of units x steps at the minimum."""
-    elastic = [name for name, resource in scenario.resources.items() if resource.elastic]
-    most = [scenario.most_per_task()[name] + 1 for name in elastic]
-    table = steps.reshape(len(steps), *most)
-    kinds = list(scenario.types.values())
-    least = [tuple(kind.minimum.get(name, 0) for name in elastic) for kind in kinds]
-    service = np.array([table[(j, *a)] * a[-1] for j, a in enumerate(least)])
+    table = by_amounts(facts.steps, facts.most, facts.elastic)
+    units = facts.minimum[:, main_resources(facts.role, facts.elastic)].sum(axis=1)
+    service = np.array([table[(j, *least)] * units[j] for j, least in enumerate(facts.minimum[:, facts.elastic])])
     order = np.argsort(service)
-    total = np.cumsum([kinds[j].share for j in order])
+    total = np.cumsum(facts.shares[order])
     low, high = (service[order[np.searchsorted(total, 0.5, side=side)]] for side in ("left", "right"))
     return [(low + high) / 2.0]
 

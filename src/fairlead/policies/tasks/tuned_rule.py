@@ -15,32 +15,34 @@ import numpy as np
 
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Reason
+from fairlead.domain.task_facts import TaskFacts
 from fairlead.domain.task_records import START, UNSEEN, Placements, Snapshot
-from fairlead.domain.tasks import TaskScenario
-from fairlead.policies.jit import jit
+from fairlead.domain.tasks import UNNEEDED
+from fairlead.policies.jit import inlined, jit
+from fairlead.policies.tasks.allocations import number_of, unit_of
 from fairlead.policies.tasks.interface import task_policy
 
 _BLOCKED = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED)
 
 
-def parameters(scenario: TaskScenario, steps: Any) -> Any:
-    """The scenario's tuned rule as the policy takes it: how clusters are compared, then ranks, wanted and least."""
-    rule = scenario.tuned_rule
+def parameters(facts: TaskFacts) -> Any:
+    """The tuned rule as the policy takes it: how clusters are compared, then ranks, wanted and least."""
+    rule = facts.tuned_rule
     if rule is None:
-        raise UserError(f"{scenario.name} has no tuned_rule: `fairlead tune` finds one")
-    resources, types = list(scenario.resources), scenario.types.values()
-    ranks = [rule.first.index(t.name) if t.name in rule.first else len(rule.first) for t in types]
+        raise UserError(f"{facts.name} has no tuned_rule: `fairlead tune` finds one")
+    ranks = [rule.first.index(name) if name in rule.first else len(rule.first) for name in facts.types]
     tables = [
-        [given.get(t.name, {}).get(name, t.minimum.get(name, 0)) for t in types for name in resources]
+        given.get(kind, {}).get(resource, facts.minimum[j, k])
         for given in (rule.wanted, rule.least)
+        for j, kind in enumerate(facts.types)
+        for k, resource in enumerate(facts.resources)
     ]
-    head = [resources.index(rule.by), rule.packing == "best", len(ranks)]
-    return np.array([*head, *ranks, *tables[0], *tables[1]], np.float64)
+    head = [facts.resources.index(rule.by), rule.packing == "best", len(ranks)]
+    return np.array([*head, *ranks, *tables], np.float64)
 
 
 @task_policy("tuned-rule", prepare=parameters)
 def tuned_rule(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
-    """All that the rule starts now; how many that are."""
     return place(snapshot, parameters, False, out)
 
 
@@ -74,20 +76,17 @@ def place(snapshot: Snapshot, parameters: Any, thrifty: bool, out: Placements) -
     return placed
 
 
-@jit
+@inlined
 def _trim(snapshot: Snapshot, kind: int, amounts: Any) -> None:
-    """Cut amounts to the least with which a task of this type takes no more steps: of the last resource first."""
-    number = 0
-    for k in range(len(amounts)):
-        if snapshot.elastic[k]:
-            number = number * (snapshot.most[k] + 1) + amounts[k]
-    longest, units = snapshot.steps[kind, number], 1  # units: what one more of the resource adds to the number
-    for k in range(len(amounts) - 1, -1, -1):
-        if not snapshot.elastic[k]:
-            continue
-        while amounts[k] > snapshot.minimum[kind, k] and snapshot.steps[kind, number - units] <= longest:
-            amounts[k], number = amounts[k] - 1, number - units
-        units *= snapshot.most[k] + 1
+    """Cut amounts to the least with which a task of this type takes no more steps: of accelerators first."""
+    number = number_of(amounts, snapshot.most, snapshot.elastic)
+    longest = snapshot.steps[kind, number]
+    for role in range(UNNEEDED):
+        for k in range(len(amounts)):
+            if snapshot.role[k] == role and snapshot.elastic[k]:
+                unit = unit_of(k, snapshot.most, snapshot.elastic)
+                while amounts[k] > snapshot.minimum[kind, k] and snapshot.steps[kind, number - unit] <= longest:
+                    amounts[k], number = amounts[k] - 1, number - unit
 
 
 @jit
@@ -109,7 +108,7 @@ def _order(snapshot: Snapshot, rank: Any) -> Any:
     return order
 
 
-@jit
+@inlined
 def _cluster(snapshot: Snapshot, p: int, free: Any, taken: Any, wanted: Any, least: Any, parameters: Any) -> int:
     """Where a pending task goes; -1: it waits."""
     by, best_fit, kind = int(parameters[0]), parameters[1] > 0, snapshot.pending[p].type

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Final
 
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import RunError, UserError
 from fairlead.profile.degrade.foreign_load import Outside
 from fairlead.profile.degrade.workloads import Crew, Memory, Mix, Workload
 from fairlead.profile.machine import Limits
@@ -89,7 +89,7 @@ class Bench:
         fresh = [self.memory[model].process_mb for model in self._crew.missing(mix)]
         left_mb = self._limits.available_mb() - sum(fresh)
         if fresh and left_mb < _reserve_mb(self._limits) / 2:  # there was more at the start
-            raise UserError(f"memory has become short: one more workload would leave {max(0.0, left_mb):.0f} MB")
+            raise RunError(f"memory has become short: one more workload would leave {max(0.0, left_mb):.0f} MB")
 
 
 def _known(times_ms: Sequence[float], width: float) -> bool:

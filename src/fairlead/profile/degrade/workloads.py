@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import RunError, UserError
 from fairlead.profile.analysis import Tensor
 
 Mix = tuple[int, ...]  #: how many of each model run
@@ -184,8 +184,8 @@ class _Process:
             with suppress(OSError):
                 pipe.close()
 
-    def _died(self) -> UserError:
+    def _died(self) -> RunError:
         code = self._process.wait()
         by = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         hint = "; out of memory? --memory-mb N sets a limit" if code == -signal.SIGKILL else ""
-        return UserError(f"{self._name}: a workload died ({by}{hint})")
+        return RunError(f"{self._name}: a workload died ({by}{hint})")

@@ -6,7 +6,6 @@ boards of which a few models were timed elsewhere; and files that `fairlead cali
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,6 +17,7 @@ import numpy as np
 import yaml
 
 from fairlead.domain.errors import UserError, nearest
+from fairlead.measure.user_folders import user_data
 from fairlead.profile.predict.calibration import Calibration, read_calibration
 from fairlead.profile.predict.cross_validation import shipped_factors
 from fairlead.profile.predict.new_device import Newcomers
@@ -45,19 +45,28 @@ class Device:
     training: Mapping[str, Any] | None = None  # of steps that were timed there
 
 
-def calibrations_folder() -> Path:
-    """Where `fairlead calibrate` keeps what it measured."""
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "fairlead" / "devices"
+def calibrations_folder() -> Path | None:
+    """Where `fairlead calibrate` keeps what it measured; None where there is no home."""
+    data = user_data()
+    return data / "devices" if data else None
+
+
+def own_calibrations() -> dict[str, Path]:
+    """The files that `fairlead calibrate` has kept, by the name of their device."""
+    folder = calibrations_folder()
+    try:
+        found = sorted(folder.iterdir()) if folder else []
+    except OSError:  # there are none, or none that we may see
+        return {}
+    return {path.stem: path for path in found if path.suffix == ".json"}
 
 
 def find_device(name: str) -> Device:
     """By its name, or by the file of a calibration. A plain name of ncnn's table means the CPU there."""
     if name.endswith(".json"):
         return _calibrated(read_calibration(Path(name)))
-    own = calibrations_folder() / f"{name}.json"
-    if own.is_file():
-        return _calibrated(read_calibration(own))
+    if name in (own := own_calibrations()):
+        return _calibrated(read_calibration(own[name]))
     for known in (name, f"{name}-cpu", f"{name}-gpu"):
         if known in shipped_devices():
             return _make(known)
@@ -80,7 +89,7 @@ def all_devices() -> Iterator[Device | UserError]:
 
 def known_devices() -> list[str]:
     """All names, those of calibrations first."""
-    own = sorted(path.stem for path in calibrations_folder().glob("*.json"))
+    own = own_calibrations()
     return [*own, *(name for name in shipped_devices() if name not in own)]
 
 

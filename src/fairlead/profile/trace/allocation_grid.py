@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead import __version__
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import RunError, UserError
 from fairlead.measure.files import check_folder, write_whole
 from fairlead.profile.trace.allocations import Allocation, Machine
 from fairlead.profile.trace.progress_lines import Point, Telling, curve, found_target
@@ -188,7 +188,7 @@ class _Kept:
             )
             _check(run, telling)
         except UserError as error:
-            raise UserError(f"{task.name} with {allocation}: {error}") from None
+            raise RunError(f"{task.name} with {allocation}: {error}") from None
         record = {"type": task.name, "cpu": allocation.cpu, "gpu": allocation.gpu, "repeat": repeat, "of": run.of}
         record |= {
             "target_loss": run.target_loss,

@@ -16,12 +16,14 @@ from typing import Any
 import yaml
 
 from fairlead import __version__
+from fairlead.measure.numerals import counted
 from fairlead.profile.trace.allocation_grid import Traced
 from fairlead.profile.trace.allocations import Allocation
 
 _CLUSTERS, _TASKS_AT_ONCE = 3, 4  # clusters, and tasks of the largest amounts in each
 _LOAD = 0.7  # of what they hold when each task has its minimum
 _TASKS = 200
+_ROLES = {"cpu": "processor", "gpu": "accelerator"}
 
 
 def family(traces: Sequence[Traced], machine: str) -> dict[str, str]:
@@ -80,7 +82,7 @@ def _types(traces: Sequence[Traced], resources: Sequence[str], source: str) -> d
 
 def _end(one: Traced) -> str:
     if one.of is not None:
-        return f"inference of {one.of:,} samples"
+        return f"inference of {counted(one.of, 'sample')}"
     return f"training to a validation loss of {one.target_loss:g}"
 
 
@@ -97,7 +99,7 @@ def _world(traces: Sequence[Traced], resources: Sequence[str]) -> dict[str, Any]
         "world": "tasks",
         "extends": "types",
         "title": f"Traced tasks on {_CLUSTERS} clusters: {', '.join(one.task.name for one in traces)}",
-        "resources": {name: {"most_per_task": amount} for name, amount in largest.items()},
+        "resources": {name: {"role": _ROLES[name], "most_per_task": amount} for name, amount in largest.items()},
         "clusters": {f"edge-{n}": {"amounts": dict(has), "assumed": True} for n in range(1, _CLUSTERS + 1)},
         "workload": {
             "tasks": _TASKS,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from fairlead.domain.errors import UserError
+from fairlead.measure.files import writing
 from fairlead.profile.trace import launch
 from fairlead.profile.trace.allocations import Allocation, Machine
 from fairlead.profile.trace.progress_lines import Telling
@@ -40,10 +41,11 @@ class Start:
 
 def run_task(start: Start, reached: Callable[[Telling], bool], told: Callable[[Telling], None]) -> Telling:
     """Run it until `reached`, or until it ends by itself; `told` hears of each line. UserError when it fails."""
-    start.folder.mkdir(parents=True, exist_ok=True)
     errors = start.folder / "stderr.log"
     telling = Telling()
-    with errors.open("wb") as stderr, (start.folder / "stdout.log").open("wb") as other:
+    with writing(start.folder):
+        start.folder.mkdir(parents=True, exist_ok=True)
+    with writing(start.folder), errors.open("wb") as stderr, (start.folder / "stdout.log").open("wb") as other:
         process = _started(start, stderr)
         try:
             for now_s, line in _lines(process, time.monotonic() + start.timeout_s):

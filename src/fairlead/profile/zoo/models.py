@@ -7,7 +7,6 @@ first use and kept in the user's cache. Every file is checked by its sum. Comman
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +19,7 @@ import yaml
 from fairlead.domain.errors import UserError, nearest, one_line
 from fairlead.inputs.files import read_bytes
 from fairlead.measure.files import check_folder, write_whole
+from fairlead.measure.user_folders import temporary_folder, user_cache
 from fairlead.profile.onnx_file import import_onnx
 
 _DATA = Path(__file__).with_name("zoo.yaml")
@@ -65,10 +65,11 @@ def zoo() -> dict[str, ZooModel]:
     return {name: ZooModel(name=name, **entry) for name, entry in found.items()}
 
 
-def find_model(name_or_path: str) -> tuple[Path, dict[str, int]]:
+def find_model(name_or_path: str, lasting: bool = False) -> tuple[Path, dict[str, int]]:
     """The ONNX file that is meant, and the sizes of its open inputs unless others are given.
 
-    What is a file, or ends in .onnx, is a path; all else is a name of the zoo.
+    What is a file, or ends in .onnx, is a path; all else is a name of the zoo. Where the user's cache can't be written,
+    a file that has to be made is there until the process ends, or with `lasting` is an error.
     """
     path = Path(name_or_path)
     if path.suffix == ".onnx" or path.is_file():
@@ -78,10 +79,10 @@ def find_model(name_or_path: str) -> tuple[Path, dict[str, int]]:
             f"{name_or_path}: neither a file nor a model of `fairlead models`{nearest(name_or_path, zoo())}"
         )
     model = zoo()[name_or_path]
-    return _file(model), dict(model.sizes)
+    return _file(model, lasting), dict(model.sizes)
 
 
-def _file(model: ZooModel) -> Path:
+def _file(model: ZooModel, lasting: bool) -> Path:
     source = model.where()
     if source is None:
         raise UserError(
@@ -90,35 +91,50 @@ def _file(model: ZooModel) -> Path:
     content = read_bytes(source, _MOST_MB)
     if _sum(content) != model.sha256:
         raise UserError(f"{model.name}: {source} is not the file of {model.package} {model.version}: {model.pip}")
-    return _converted(model, content) if model.convert else source
+    return _converted(model, content, lasting) if model.convert else source
 
 
-def cache_folder() -> Path:
-    """Where converted models are kept."""
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"  # a relative one is invalid, says XDG
-    return base / "fairlead" / "models"
-
-
-def _converted(model: ZooModel, content: bytes) -> Path:
+def _converted(model: ZooModel, content: bytes, lasting: bool) -> Path:
     """The ONNX file in the cache, made when it is not there as it was written; its sum lies beside it."""
-    folder = cache_folder() / f"{model.sha256[:12]}-{_FORM}"
-    path, recorded = folder / f"{model.name}.onnx", folder / f"{model.name}.onnx.sha256"
-    try:
-        if path.is_file() and recorded.read_text() == _line(path.read_bytes(), path.name):
-            return path
-    except (OSError, ValueError):
-        pass
+    cache = user_cache()
+    folder = cache / "models" / f"{model.sha256[:12]}-{_FORM}" if cache else None
+    if folder and _is_whole(path := folder / f"{model.name}.onnx"):
+        return path
     import_onnx()
-    check_folder(folder)
+    folder = _writable(folder, lasting)
     settings = dict(model.convert)
     try:
         made = _CONVERTERS[settings.pop("by")](content, **settings)
     except Exception as error:  # the sum was right, so our converter is not
         raise UserError(f"{model.name}: can't be turned into ONNX: {one_line(error)}") from error
+    path = folder / f"{model.name}.onnx"
     write_whole(path, made)
-    write_whole(recorded, _line(made, path.name))
+    write_whole(_recorded(path), _line(made, path.name))
     return path
+
+
+def _recorded(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return _recorded(path).read_text() == _line(path.read_bytes(), path.name)
+    except (OSError, ValueError):
+        return False
+
+
+def _writable(folder: Path | None, lasting: bool) -> Path:
+    """The folder, made if need be; where it can't be written, a temporary one, if that will do."""
+    try:
+        if folder is None:
+            raise UserError("there is no home folder to keep the model in: set XDG_CACHE_HOME to a folder")
+        check_folder(folder)
+    except UserError:
+        if lasting:
+            raise
+        return temporary_folder()
+    return folder
 
 
 def _line(content: bytes, name: str) -> str:

@@ -29,6 +29,7 @@ from pettingzoo import ParallelEnv
 
 from fairlead.domain.errors import UserError
 from fairlead.domain.tasks import TaskScenario
+from fairlead.policies.tasks.allocations import all_allocations
 from fairlead.sim.gym.world_file import workload_seed
 from fairlead.sim.tasks.batch import TaskBatch
 from fairlead.sim.tasks.plan import build_task_plan
@@ -55,14 +56,9 @@ class _Game:
         self.batch = TaskBatch(
             self.plan, 1, lambda b, episode: (self._workload, scenario.workload.rate_per_step), again=False
         )
-        self._grid = self._amounts()
+        self._grid = all_allocations(self.plan.most, self.plan.elastic)  # (A, elastic)
         self.actions = 1 + self.batch.slots * len(self._grid)
         self.view_length = len(self.view(0))
-
-    def _amounts(self) -> Any:
-        """Amounts of all allocations (A, elastic)."""
-        sizes = [int(m) + 1 for m, elastic in zip(self.plan.most, self.plan.elastic, strict=True) if elastic]
-        return np.array(list(np.ndindex(*sizes)))
 
     def begin(self, seed: int | None) -> None:
         """The first episode of a seed, or the next."""
@@ -84,12 +80,13 @@ class _Game:
 
     def mask(self, n: int) -> Any:
         """Which actions of agent `n` are possible, but for 0, which always is: int8 (slots * allocations,)."""
-        seen, elastic = self.batch.observations, self.plan.elastic
+        seen, elastic = self.batch.observations, np.flatnonzero(self.plan.elastic)
+        resources = seen.free.shape[2]
         possible = np.zeros((self.batch.slots, len(self._grid)), np.int8)
         inside = (self._grid <= seen.free[0, n][elastic]).all(axis=1)
         for slot in np.flatnonzero(seen.fits[0, n]):
             row = seen.pending[0, seen.slots[0, n, slot]]
-            kind = int(row[len(elastic) : len(elastic) + self.batch.types].argmax())
+            kind = int(row[resources : resources + self.batch.types].argmax())
             possible[slot] = inside & (self._grid >= self.plan.minimum[kind][elastic]).all(axis=1)
         return possible.ravel()
 

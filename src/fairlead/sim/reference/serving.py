@@ -19,7 +19,7 @@ import numpy as np
 
 from fairlead.domain.errors import PolicyError
 from fairlead.domain.hardware import LinkChange
-from fairlead.domain.outcomes import Outcome, Reason
+from fairlead.domain.outcomes import TOLERANCE_MS, Outcome, Reason
 from fairlead.domain.records import CANDIDATE, DECISION
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import Policy
@@ -265,7 +265,7 @@ class World:
         obstacles = {
             Reason.NO_CAPACITY: full or (binding and overbooked),
             Reason.NO_MEMORY: place.shared and (candidate["free_mb"] < place.variant.run_mb or slowed),
-            Reason.TOO_LATE: "deadline" in rules.admit and nominal_ms > request["deadline_ms"],
+            Reason.TOO_LATE: "deadline" in rules.admit and nominal_ms > request["deadline_ms"] + TOLERANCE_MS,
             Reason.TOO_INACCURATE: "accuracy" in rules.admit and place.variant.accuracy < request["min_accuracy"],
             Reason.UNREACHABLE: link is None or not link.up,
             Reason.NOT_ALLOWED: elsewhere or not set(source.certificates) <= set(place.node.certificates),
@@ -332,7 +332,7 @@ class World:
         row = job.row
         row["net_ms"] += at_ms - self.now
         row["latency_ms"], row["accuracy"] = at_ms - job.request["now_ms"], quality
-        if row["latency_ms"] > job.request["deadline_ms"]:
+        if row["latency_ms"] > job.request["deadline_ms"] + TOLERANCE_MS:
             row["outcome"] = Outcome.LATE
         elif quality < job.request["min_accuracy"]:
             row["outcome"] = Outcome.INACCURATE

@@ -78,14 +78,14 @@ class Queue(Station):
         super().__init__(world)
         self.place = place
         self.waiting: list[Job] = []
-        self.serving: list[tuple[float, list[Job]]] = []  # (finish, batch), one per busy server
+        self.serving: dict[int, tuple[float, list[Job]]] = {}  # (finish, batch) by server
 
     def reach(self, job: Job) -> None:
         self.waiting.append(job)
         self._start()
 
     def next_ms(self) -> float:
-        return min(self._patience_ms(), min((finish for finish, _ in self.serving), default=math.inf))
+        return min(self._patience_ms(), min((finish for finish, _ in self.serving.values()), default=math.inf))
 
     def _patience_ms(self) -> float:
         """When the first in the queue has waited long enough to be served without company."""
@@ -94,8 +94,8 @@ class Queue(Station):
         return self.waiting[0].reached_ms + self.place.batching.wait_ms
 
     def step(self) -> list[Job]:
-        done = [job for finish, batch in self.serving if finish <= self.world.now for job in batch]
-        self.serving = [(finish, batch) for finish, batch in self.serving if finish > self.world.now]
+        due = sorted(server for server, (finish, _) in self.serving.items() if finish <= self.world.now)
+        done = [job for server in due for job in self.serving.pop(server)[1]]
         for job in done:
             self._finished(job)
         self._start()
@@ -112,7 +112,8 @@ class Queue(Station):
             for job in batch:
                 self._started(job)
             self._account(batch, takes_ms, self.place.part / self.place.node.count)
-            self.serving.append((self.world.now + takes_ms, batch))
+            free = min(server for server in range(self.place.servers) if server not in self.serving)
+            self.serving[free] = self.world.now + takes_ms, batch
 
 
 class Shared(Station):

@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 
 from fairlead.domain.tasks import TaskCluster, TaskScenario, TaskType
 from fairlead.policies.randomness import TASK_GAP, TASK_NOISE, TASK_REACH, TASK_TYPE, exponential, uniform
-from fairlead.scenarios.curves import read_curves
 from fairlead.scenarios.gavel import read_throughputs
+from fairlead.scenarios.resource_order import ordered_resources
 
 Amounts = dict[str, int]
 
@@ -37,6 +37,7 @@ class Task:
 class ReferenceTasks:
     def __init__(self, scenario: TaskScenario, seed: int) -> None:
         self.scenario, self.seed, self.now = scenario, seed, 0
+        self.resources = ordered_resources(scenario)
         self.free = {c.name: {r: c.amounts.get(r, 0) for r in scenario.resources} for c in scenario.clusters.values()}
         self.future = self._draw_tasks()
         self.waiting: list[Task] = []
@@ -150,10 +151,23 @@ class ReferenceTasks:
         most = self.scenario.most_per_task()
         for name, resource in self.scenario.resources.items():
             least = task.kind.minimum.get(name, 0)
-            highest = most[name] if resource.elastic else least
+            highest = most[name] if resource.elastic and name in self._needed() else least
             if not (least <= amounts[name] <= highest and amounts[name] <= available[name]):
                 return False
         return True
+
+    def _needed(self) -> list[str]:
+        """Resources that tasks need; of others nobody gets any."""
+        return list(self.resources.names[: self.resources.needed])
+
+    def _counted(self) -> list[str]:
+        """Resources by which service is counted: elastic accelerators; without any elastic processors, and so on."""
+        needed = [self.scenario.resources[name] for name in self._needed()]
+        some = [r for r in needed if r.elastic] or needed
+        for role in ("accelerator", "processor", "memory", "other"):
+            if found := [r.name for r in some if r.role == role]:
+                return found
+        return []
 
     # ---- time
 
@@ -173,8 +187,7 @@ class ReferenceTasks:
             gain += (uniform(self.seed, TASK_NOISE, task.number, task.executed) - 0.5) * noise
         task.progress += max(gain, 0.0)
         task.executed += 1
-        elastic = [name for name, resource in self.scenario.resources.items() if resource.elastic]
-        task.service += task.amounts[(elastic or list(self.scenario.resources))[-1]]
+        task.service += sum(task.amounts[name] for name in self._counted())
         if task.progress >= 1.0 - 1e-9 and task.cluster is not None:
             self._take(task.cluster, {r: -amount for r, amount in task.amounts.items()})
             task.finished = self.now + 1
@@ -209,7 +222,7 @@ class ReferenceTasks:
 
     def _curve(self, kind: TaskType, amounts: Amounts) -> tuple[list[float], float]:
         """Progress at even distances, always rising, and that distance in steps."""
-        points, distance = read_curves(self.scenario, kind).at(amounts)
+        points, distance = self.resources.curves[kind.name].at(amounts)
         highest, curve = 0.0, []
         for i, point in enumerate(points):
             highest = max(highest, point)

@@ -15,11 +15,11 @@ from fairlead.sim.serving.layout import Plan, World
 #: The type and the number of axes of every array, in the order of the fields.
 _PLAN: Final = (*FLEET_ARRAYS, (layout.LINK_CHANGE, 1))
 _WORLD: Final = (
-    (layout.CLOCK, 1), (REQUEST, 1), (layout.DRAWS, 1), (DECISION, 1), (layout.JOB, 1), (layout.STREAM, 1),
-    (np.dtype(np.int64), 1), (CANDIDATE, 1), (FILLED, 1), (np.dtype(np.uint16), 1), (np.dtype(np.uint16), 1),
-    (LINK, 2), (np.dtype(np.uint16), 2), (layout.STATION_STATE, 1), (layout.SERVER, 1), (np.dtype(np.int64), 2),
-    (layout.EVENT, 1), (np.dtype(np.float64), 1), (np.dtype(np.uint32), 1), (layout.NODE_STATE, 1), (WINDOW, 1),
-    (np.dtype(np.int64), 2),
+    (layout.CLOCK, 1), (REQUEST, 1), (layout.DRAWS, 1), (DECISION, 1), (np.dtype(np.uint16), 2), (layout.JOB, 1),
+    (layout.STREAM, 1), (np.dtype(np.int64), 1), (CANDIDATE, 1), (FILLED, 1), (np.dtype(np.uint16), 1),
+    (np.dtype(np.uint16), 1), (LINK, 2), (np.dtype(np.uint16), 2), (layout.STATION_STATE, 1), (layout.SERVER, 1),
+    (np.dtype(np.int64), 2), (layout.EVENT, 1), (np.dtype(np.float64), 1), (np.dtype(np.uint32), 1),
+    (layout.NODE_STATE, 1), (WINDOW, 1), (np.dtype(np.int64), 2),
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.outcomes import Outcome
-from fairlead.policies.expected_times import completion_ms
+from fairlead.policies.expected_times import completion_ms, in_time
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
 from fairlead.policies.snapshot.candidates import book, fill
@@ -53,7 +53,7 @@ def deliver(plan: Any, world: Any, job: int, now_ms: float) -> None:
     row.net_ms += wait_ms + down_ms
     row.latency_ms = at_ms - request.now_ms
     window = world.windows[min(int(at_ms / plan.rules[0].window_ms), len(world.windows) - 1)]
-    if row.latency_ms > request.deadline_ms:
+    if not in_time(row.latency_ms, request.deadline_ms):
         row.outcome = _LATE
         window.late += 1
     elif row.accuracy < request.min_accuracy:

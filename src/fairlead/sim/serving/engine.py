@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.outcomes import Outcome, Reason
+from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.feasibility import rejection_reason
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import POLICY, uniform
@@ -62,6 +63,7 @@ def _settle(plan: Any, world: Any, request_id: int, choice: int) -> bool:
         return False
     d = index(clock.first + choice)
     request = world.requests[request_id]
+    world.rows[request_id].predicted_ms = completion_ms(world.candidates[d])
     if plan.rules[0].bind_streams and request.stream >= 0:
         _bind(plan, world, request.stream, d, request.rate_qps)
     _send(plan, world, request_id, d)
@@ -84,6 +86,12 @@ def _unbind(plan: Any, world: Any, stream: int) -> None:
     if d >= 0:
         add_load(plan, world, d, -world.streams[stream].load)
         world.streams[stream].bound = -1
+
+
+@kernel
+def _log_exclusions(world: Any, request_id: int, first: int, last: int) -> None:
+    for d in range(first, last):
+        world.exclusions[request_id, d - first] = world.excluded[d]
 
 
 @kernel
@@ -181,7 +189,10 @@ def advance(plan: Any, world: Any, decide: Any, stops: int) -> int:
             if request.stream >= 0 and _follow_binding(plan, world, i):
                 continue
             first, last = plan.models[request.model].first, plan.models[request.model].last
-            if not exclude(plan, world, request, first, last):
+            feasible = exclude(plan, world, request, first, last)
+            if len(world.exclusions) > 0:
+                _log_exclusions(world, i, first, last)
+            if not feasible:
                 _reject(world, i, rejection_reason(world.excluded[first:last]))
                 continue
             request.seq = clock.decisions

@@ -94,7 +94,7 @@ def _advance_worlds(plan_row: Any, world_rows: Any, policies: Any, chosen: Any, 
             policy = chosen[b]
         codes[b] = FAULT  # unless it comes back: a policy can raise, and the caller wants to know where
         to_the_end = stops & INTO_DRAIN and world.clock[0].window >= len(world.windows) - 2
-        codes[b] = advance(plan, world, policy_at(policies, policy), 0 if to_the_end else stops)
+        codes[b] = advance(plan, world, policy_at(policies, policy), stops & AT_DECIDE if to_the_end else stops)
 
 
 @cache

@@ -126,7 +126,8 @@ class World(NamedTuple):
     clock: Any  # CLOCK (1,)
     requests: Any  # REQUEST (R,), by time
     draws: Any  # DRAWS (R,)
-    rows: Any  # DECISION (R,): the results
+    rows: Any  # DECISION (R,): the results, without what `log` adds
+    exclusions: Any  # uint16 (R, C): reason bits of each candidate when it was decided; (0, C) when none are kept
     jobs: Any  # JOB (R,)
     streams: Any  # STREAM (S,)
     ends: Any  # int64 (S,): streams by end

@@ -35,24 +35,26 @@ from fairlead.sim.serving.layout import (
 from fairlead.sim.serving.workload import Workload
 
 
-def new_world(plan: Plan, workload: Workload, room: float = 1.0) -> World:
-    """A world at time 0, with room for workloads `room` times as large."""
-    world = _allocate(plan, int(room * len(workload.requests)), int(room * len(workload.streams)))
+def new_world(plan: Plan, workload: Workload, room: float = 1.0, exclusions: bool = False) -> World:
+    """A world at time 0, with room for workloads `room` times as large; it can keep the exclusions of candidates."""
+    world = _allocate(plan, int(room * len(workload.requests)), int(room * len(workload.streams)), exclusions)
     reset(plan, world, workload)
     return world
 
 
-def _allocate(plan: Plan, requests: int, streams: int) -> World:
+def _allocate(plan: Plan, requests: int, streams: int, exclusions: bool = False) -> World:
     d, q, n = len(plan.deployments), len(plan.stations), plan.links.shape[1]
     kinds = int(plan.stations["kinds"].sum())
     servers = int(plan.deployments["servers"][plan.stations["deployment"][plan.stations["deployment"] >= 0]].sum())
     leaves = 1 << max(0, (q - 1).bit_length())
+    most_candidates = int(np.max(plan.models["last"] - plan.models["first"], initial=1))
     windows = int(np.ceil(plan.rules["duration_ms"][0] / plan.rules["window_ms"][0])) + 1  # the last takes the rest
     return World(
         clock=np.zeros(1, CLOCK),
         requests=np.empty(requests, REQUEST),
         draws=np.empty(requests, DRAWS),
         rows=np.empty(requests, DECISION),
+        exclusions=np.empty((requests if exclusions else 0, most_candidates), np.uint16),
         jobs=np.empty(requests, JOB),
         streams=np.zeros(streams, STREAM),
         ends=np.zeros(streams, np.int64),
@@ -123,7 +125,9 @@ def _start(plan_row: Any, world_row: Any, requests: int, seed: int) -> None:
     for i in range(requests):
         row = world.rows[i]
         row.request, row.time_ms = world.requests[i].id, world.requests[i].now_ms
-        row.choice = row.node = row.variant = row.second = -1
+        row.choice = row.node = row.variant = row.second = row.decided_by = -1
+        row.shadow = -2
+        row.probability = row.predicted_ms = np.nan
     if requests < len(world.requests):
         world.requests[requests].now_ms = np.inf  # no more arrivals
     for i in range(len(world.streams)):

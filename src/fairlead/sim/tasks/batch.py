@@ -23,8 +23,10 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from fairlead.domain.task_facts import needed
 from fairlead.policies.conflicts import COPIES
 from fairlead.policies.jit import inlined, typed_kernel
+from fairlead.policies.tasks.allocations import number_of
 from fairlead.policies.tasks.numba_signature import decide_signature, observations_type, placements_type
 from fairlead.policies.tasks.observe import Observations, new_observations, observe
 from fairlead.sim.tasks.counterfactual import compiled_worth, spare
@@ -49,7 +51,7 @@ class TaskBatch:
 
     def __init__(self, plan: TaskPlan, size: int, draw: Draw, prior: int = COPIES, again: bool = True) -> None:
         self.plan, self.size, self._draw, self._prior, self._again = plan, size, draw, prior, again
-        clusters, resources = plan.capacity.shape
+        clusters, resources = len(plan.capacity), needed(plan.role)
         self.slots, self.types = int(plan.rules["pending"][0]), len(plan.minimum)
         self.worlds = new_worlds(plan, np.zeros(size))
         self.observations: Observations = new_observations(
@@ -226,8 +228,7 @@ def _by_rule(
             for s in range(seen.slots.shape[2]):
                 if seen.slots[b, n, s] >= 0 and shown(worlds, b, seen.slots[b, n, s]) == answer.rows[p].task:
                     slots[b, n] = s
-            for k in range(plan.minimum.shape[1]):
-                allocations[b, n] += answer.amounts[p, k] * plan.stride[k]
+            allocations[b, n] = number_of(answer.amounts[p], plan.most, plan.elastic)
 
 
 def _world_types() -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fairlead.policies.jit import inlined
 from fairlead.policies.randomness import TASK_NOISE, uniform
+from fairlead.policies.tasks.allocations import number_of
 from fairlead.sim.tasks.layout import DONE, RUNS, WAITING, TaskPlan, TaskWorlds
 from fairlead.sim.tasks.speed import WHOLE, gain
 from fairlead.sim.tasks.workload import draw_tasks, reach_of
@@ -163,12 +164,10 @@ def preempt(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int) -> bool:
 
 @inlined
 def _grant(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, n: int, amounts: Any) -> None:
-    allocation = 0
     for k in range(plan.minimum.shape[1]):
         worlds.amounts[b, i, k] = amounts[k]
         worlds.free[b, n, k] -= amounts[k]
-        allocation += amounts[k] * plan.stride[k]
-    worlds.task[b, i].allocation = allocation
+    worlds.task[b, i].allocation = number_of(amounts, plan.most, plan.elastic)
 
 
 @inlined
@@ -216,7 +215,8 @@ def _run_step(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
             made += (uniform(world.seed, TASK_NOISE, i, task.executed) - 0.5) * rules.noise
         task.progress += max(made, 0.0)
         task.executed += 1
-        task.service += worlds.amounts[b, i, rules.main]
+        for k in range(plan.minimum.shape[1]):
+            task.service += worlds.amounts[b, i, k] * plan.main[k]
         if task.progress < WHOLE:
             worlds.running[b, kept] = i
             kept += 1

@@ -12,6 +12,7 @@ from fairlead.domain.errors import PolicyError, one_line
 from fairlead.domain.task_records import PLACEMENT, PREEMPT, RESIZE, START, Placements
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.randomness import POLICY, uniform
+from fairlead.policies.tasks.decider import TaskDecider
 from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.numba_signature import decide_signature, placements_type
 from fairlead.sim.tasks.engine import advance, over
@@ -26,27 +27,35 @@ _WORDS = {
     RESIZE: "resize task {task}",
     PREEMPT: "pre-empt task {task}",
 }
-_RESTLESS = -2
+_RESTLESS, _MISCOUNTED = -2, -3
 
 
-def run_tasks(plan: TaskPlan, worlds: TaskWorlds, policy: TaskPolicy, parameters: Any) -> None:
-    """Run all worlds to their end under a policy. What it may not do, or raises, is a PolicyError."""
-    answer = new_placements(plan, room := new_room(plan, policy.known))
+def run_tasks(plan: TaskPlan, worlds: TaskWorlds, policy: TaskPolicy, parameters: Any) -> TaskDecider:
+    """Run all worlds to their end under a policy; returns its decider. What it does wrong is a PolicyError."""
+    run_task_decider(plan, worlds, decider := policy.decider(parameters))
+    return decider
+
+
+def run_task_decider(plan: TaskPlan, worlds: TaskWorlds, decider: TaskDecider) -> None:
+    """`run_tasks`, asking this decider, or calling its compiled rule."""
+    answer = new_placements(plan, room := new_room(plan, decider.known))
     fault = FINE
-    if policy.kind == "compiled":
-        fault = _run_compiled(plan, worlds, room, policy, parameters, answer)
+    if decider.rule:
+        fault = _run_compiled(plan, worlds, room, decider, decider.rule.compiled, answer)
     else:
         for b in range(len(worlds.world)):
-            fault = _run_python(Handle(plan, worlds, b, policy.known), policy, parameters, answer)
+            fault = _run_asking(Handle(plan, worlds, b, decider.known), decider, answer)
             if fault != FINE:
                 break
     if fault == _RESTLESS:
-        raise PolicyError(f"policy {policy.name!r} has placed {_MOST_ANSWERS} times without letting time pass")
+        raise PolicyError(f"policy {decider.name!r} has placed {_MOST_ANSWERS} times without letting time pass")
+    if fault == _MISCOUNTED:
+        raise PolicyError(f"policy {decider.name!r} returned no number of placements from 0 to {len(answer.rows)}")
     if fault != FINE:
         row = answer.rows[fault]
         amounts = f"with {answer.amounts[fault].tolist()}" if row["what"] != PREEMPT else ""
         words = _WORDS.get(int(row["what"]), "do {task}").format(task=row["task"], cluster=row["cluster"])
-        raise PolicyError(f"policy {policy.name!r} can't {words} {amounts}".rstrip())
+        raise PolicyError(f"policy {decider.name!r} can't {words} {amounts}".rstrip())
 
 
 def new_placements(plan: TaskPlan, room: Room) -> Placements:
@@ -56,24 +65,23 @@ def new_placements(plan: TaskPlan, room: Room) -> Placements:
 
 
 def _run_compiled(
-    plan: TaskPlan, worlds: TaskWorlds, room: Room, policy: TaskPolicy, parameters: Any, answer: Placements
+    plan: TaskPlan, worlds: TaskWorlds, room: Room, decider: TaskDecider, rule: Any, answer: Placements
 ) -> int:
     try:
-        return int(_compiled_run()(plan, worlds, room, policy.known, policy.compiled, parameters, answer))
-    except Exception as error:  # compiled code raises as Python does
-        raise PolicyError(f"policy {policy.name!r} raised {one_line(error)}") from error
+        return int(_compiled_run()(plan, worlds, room, decider.known, rule, decider.parameters, answer))
+    except (Exception, SystemExit) as error:  # compiled code raises as Python does
+        raise PolicyError(f"policy {decider.name!r} raised {one_line(error)}") from error
 
 
-def _run_python(handle: Handle, policy: TaskPolicy, parameters: Any, answer: Placements) -> int:
+def _run_asking(handle: Handle, decider: TaskDecider, answer: Placements) -> int:
     decisions = asked = 0
     seed, single = int(handle.worlds.world[handle.b]["seed"]), bool(handle.plan.rules["single"][0])
     while not handle.over:
-        try:
-            shown = handle if policy.kind == "planner" else handle.snapshot()
-            count = int(policy.function(shown, parameters, uniform(seed, POLICY, decisions, 0), answer))
-            fault = handle.place(answer, count)
-        except Exception as error:  # a third party's: whatever it raises fails its run alone
-            raise PolicyError(f"policy {policy.name!r} raised {one_line(error)}") from error
+        shown: Any = handle if decider.plans else handle.snapshot()
+        count = decider.decide(shown, uniform(seed, POLICY, decisions, 0), answer).choice
+        if not 0 <= count <= len(answer.rows):
+            return _MISCOUNTED
+        fault = handle.place(answer, count)
         decisions, asked = decisions + 1, asked + 1
         if fault != FINE:
             return fault
@@ -96,6 +104,8 @@ def _run(
             count = decide(view_inside(plan, worlds, b, room), parameters, u, answer)
             decisions += 1
             asked += 1
+            if count < 0 or count > len(answer.rows):
+                return _MISCOUNTED
             fault = carry_out(plan, worlds, b, answer, count)
             if fault != FINE:
                 return fault

@@ -25,7 +25,6 @@ TASK_RULES: Final = np.dtype(
     [
         ("single", np.bool_),
         ("links", np.bool_),  # reach by links, else by subset
-        ("main", np.int32),  # the last elastic resource, by which service is counted
         ("pending", np.int32),
         ("most_steps", np.int32),
         ("tasks", np.int32),
@@ -78,7 +77,7 @@ TASK: Final = np.dtype(
         ("executed", np.int32),
         ("restarts", np.int32),  # steps that paid for a change of amounts or a start after a pre-emption
         ("cluster", np.int32),  # -1: none
-        ("allocation", np.int32),  # amounts of elastic resources as one number
+        ("allocation", np.int32),  # its number, see `fairlead.policies.tasks.allocations`
         ("type", np.int16),
         ("state", np.uint8),
         ("switched", np.bool_),  # its amounts have changed since time went on
@@ -88,14 +87,19 @@ TASK: Final = np.dtype(
 
 
 class TaskPlan(NamedTuple):
-    """What a scenario fixes. N clusters, K resources, J types, A allocations."""
+    """What a scenario fixes. N clusters, K resources, J types, A allocations.
+
+    Resources have the order of `fairlead.scenarios.resource_order`: of what no task needs, the last, nobody gets any.
+    """
 
     rules: Any  # TASK_RULES (1,)
     capacity: Any  # int32 (N, K)
     minimum: Any  # int32 (J, K)
     most: Any  # int32 (K,)
     elastic: Any  # bool (K,)
-    stride: Any  # int32 (K,): an allocation's number is the sum of amounts * stride; 0 where not elastic
+    role: Any  # int8 (K,): places in `fairlead.domain.tasks.ROLES`; or UNNEEDED
+    main: Any  # bool (K,): the resources by which service is counted
+    resource: Any  # int32 (K,): where each stands in the scenario
     shares: Any  # float64 (J,): of types, summed up
     allowed: Any  # uint64 (J,): clusters by region and certificates
     form: Any  # int32 (J,)

@@ -20,8 +20,8 @@ _I, _F = np.int32, np.float64
 def plan_type() -> Any:
     """Of `TaskPlan`."""
     return tuple_type(
-        TaskPlan, (TASK_RULES, 1), (_I, 2), (_I, 2), (_I, 1), (np.bool_, 1), (_I, 1), (_F, 1), (np.uint64, 1),
-        (_I, 1), (_F, 2), (_I, 2), (_F, 1), (_F, 2), (LINK_CHANGE, 1),
+        TaskPlan, (TASK_RULES, 1), (_I, 2), (_I, 2), (_I, 1), (np.bool_, 1), (np.int8, 1), (np.bool_, 1), (_I, 1),
+        (_F, 1), (np.uint64, 1), (_I, 1), (_F, 2), (_I, 2), (_F, 1), (_F, 2), (LINK_CHANGE, 1),
     )  # fmt: skip
 
 

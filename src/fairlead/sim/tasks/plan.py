@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
-from fairlead.domain.tasks import TaskScenario, TaskType
+from fairlead.domain.task_facts import main_resources
+from fairlead.domain.tasks import UNNEEDED, TaskScenario, TaskType
 from fairlead.policies.jit import jit
-from fairlead.scenarios.curves import read_curves
+from fairlead.policies.tasks.allocations import all_allocations
 from fairlead.scenarios.gavel import read_throughputs
+from fairlead.scenarios.resource_order import OrderedResources, ordered_resources
 from fairlead.sim.tasks.layout import CURVE, LINK_CHANGE, LINK_STATE, RATE, ROOT, TASK_RULES, TaskPlan
 from fairlead.sim.tasks.speed import steps_to_end
 
@@ -23,19 +24,23 @@ _LEAST_RISE = 1e-9  # of a curve from point to point, so that a task on a platea
 
 def build_task_plan(scenario: TaskScenario) -> TaskPlan:
     """The scenario as arrays."""
-    names = list(scenario.resources)
-    most = np.array([scenario.most_per_task()[name] for name in names], np.int32)
-    elastic = np.array([scenario.resources[name].elastic for name in names])
+    ordered = ordered_resources(scenario)
+    names, is_needed = ordered.names, np.arange(len(ordered.names)) < ordered.needed
+    most = np.array([scenario.most_per_task()[name] for name in names], np.int32) * is_needed
+    elastic = np.array([scenario.resources[name].elastic for name in names]) & is_needed
+    role = np.where(is_needed, [scenario.resources[name].role_number for name in names], UNNEEDED).astype(np.int8)
     types = list(scenario.types.values())
-    stride = _strides(most, elastic)
-    rate, curve, curves = _speeds(scenario, types, most, elastic, stride)
+    minimum = _amounts(names, (kind.minimum for kind in types)) * is_needed
+    rate, curve, curves = _speeds(scenario, ordered, most, elastic)
     plan = TaskPlan(
         rules=_rules(scenario),
         capacity=_amounts(names, (cluster.amounts for cluster in scenario.clusters.values())),
-        minimum=_amounts(names, (kind.minimum for kind in types)),
+        minimum=minimum,
         most=most,
         elastic=elastic,
-        stride=stride,
+        role=role,
+        main=main_resources(role, elastic),
+        resource=np.array([list(scenario.resources).index(name) for name in names], np.int32),
         shares=np.cumsum([kind.share for kind in types]),
         allowed=np.array([_allowed(scenario, kind) for kind in types], np.uint64),
         form=np.array([_FORMS[kind.speed.form] for kind in types], np.int32),
@@ -67,22 +72,19 @@ def most_running(plan: TaskPlan) -> int:
     return max(1, min(total, int(plan.rules["tasks"][0])))
 
 
-def _amounts(names: list[str], given: Any) -> Any:
+def resource_names(scenario: TaskScenario, plan: TaskPlan) -> list[str]:
+    """Names of the resources in the plan's order."""
+    names = list(scenario.resources)
+    return [names[k] for k in plan.resource]
+
+
+def _amounts(names: Sequence[str], given: Any) -> Any:
     return np.array([[amounts.get(name, 0) for name in names] for amounts in given], np.int32).reshape(-1, len(names))
-
-
-def _strides(most: Any, elastic: Any) -> Any:
-    stride, step = np.zeros(len(most), np.int32), 1
-    for k in reversed(range(len(most))):  # the last resource counts by one, as in a grid written row by row
-        if elastic[k]:
-            stride[k], step = step, step * (most[k] + 1)
-    return stride
 
 
 def _rules(s: TaskScenario) -> Any:
     rules, w, reach = np.zeros(1, TASK_RULES), s.workload, s.workload.reach
     rules["single"], rules["links"] = s.rules.mode == "single", reach.draw == "links"
-    rules["main"] = max((k for k, r in enumerate(s.resources.values()) if r.elastic), default=len(s.resources) - 1)
     rules["pending"], rules["most_steps"], rules["tasks"] = s.rules.pending, s.rules.most_steps, w.tasks
     rules["rate"], rules["noise"], rules["switching"] = w.rate_per_step, s.rules.progress_noise, s.rules.switching
     rules["bandwidth_low"], rules["bandwidth_span"] = reach.bandwidth_mbps[0], np.ptp(reach.bandwidth_mbps)
@@ -95,26 +97,26 @@ def _allowed(scenario: TaskScenario, kind: TaskType) -> int:
     return sum(1 << n for n, cluster in enumerate(scenario.clusters.values()) if kind.allowed(cluster))
 
 
-def _speeds(scenario: TaskScenario, types: list[TaskType], most: Any, elastic: Any, stride: Any) -> tuple[Any, ...]:
+def _speeds(scenario: TaskScenario, ordered: OrderedResources, most: Any, elastic: Any) -> tuple[Any, ...]:
     """The rate of each type and allocation, and the curves of those that have some."""
-    names = list(scenario.resources)
-    grid = list(itertools.product(*(range(m + 1) if e else (0,) for m, e in zip(most, elastic, strict=True))))
+    elastic_names = [name for name, e in zip(ordered.names, elastic, strict=True) if e]
+    grid = all_allocations(most, elastic).tolist()
+    types = list(scenario.types.values())
     rate, curve = np.zeros((len(types), len(grid))), np.full((len(types), len(grid)), -1, np.int32)
     curves: list[float] = []
     for j, kind in enumerate(types):
-        measured = read_curves(scenario, kind) if kind.speed.form == "trace" else None
+        measured = ordered.curves.get(kind.name)
         rate_at = _rate_at(scenario, kind) if measured is None else None
-        for amounts in grid:
-            a = int(np.dot(amounts, stride))
-            enough = all(
-                x >= kind.minimum.get(name, 0) for x, name, e in zip(amounts, names, elastic, strict=True) if e
-            )
-            if enough and rate_at is not None:
-                given = {n: x if e else kind.minimum.get(n, 0) for n, x, e in zip(names, amounts, elastic, strict=True)}
+        for a, amounts in enumerate(grid):
+            given = dict(zip(elastic_names, amounts, strict=True))
+            if any(amount < kind.minimum.get(name, 0) for name, amount in given.items()):
+                continue
+            given = {name: kind.minimum.get(name, 0) for name in ordered.names} | given
+            if rate_at is not None:
                 rate[j, a] = rate_at(given)
-            elif enough and measured is not None:
+            elif measured is not None:
                 curve[j, a] = len(curves)
-                points, distance = measured.at(dict(zip(names, amounts, strict=True)))
+                points, distance = measured.at(given)
                 curves += [float(len(points)), distance, *_rising(points)]
     return rate, curve, np.array(curves, np.float64)
 

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead.domain.tasks import MOST_CLUSTERS
+from fairlead.domain.tasks import MOST_CLUSTERS, ROLES, UNNEEDED
 from fairlead.inputs.arrays import is_array, require, within
+from fairlead.policies.tasks.allocations import unit_of
 from fairlead.sim.tasks.layout import CURVE, DONE, LINK_CHANGE, RATE, RUNS, TASK_RULES, WAITING, TaskPlan, TaskWorlds
 from fairlead.sim.tasks.speed import WHOLE
 
@@ -28,14 +29,18 @@ def check_task_plan(plan: TaskPlan) -> None:
     whole, real = np.dtype(np.int32), np.dtype(np.float64)
     forms: dict[str, tuple[Any, ...]] = {
         "rules": (TASK_RULES, 1), "capacity": (whole, n, k), "minimum": (whole, j, k), "most": (whole, k),
-        "elastic": (np.dtype(np.bool_), k), "stride": (whole, k), "shares": (real, j),
+        "elastic": (np.dtype(np.bool_), k), "role": (np.dtype(np.int8), k),
+        "main": (np.dtype(np.bool_), k), "resource": (whole, k), "shares": (real, j),
         "allowed": (np.dtype(np.uint64), j), "form": (whole, j), "rate": (real, j, a), "curve": (whole, j, a),
         "curves": (real, None), "steps": (real, j, a), "changes": (LINK_CHANGE, None),
     }  # fmt: skip
     for name, array in plan._asdict().items():
         is_array(name, array, *forms[name])
     require(1 <= n <= MOST_CLUSTERS and k > 0 and j > 0, "there are no clusters, resources or types, or too many")
-    _check_rules(plan.rules[0], k)
+    _check_rules(plan.rules[0])
+    require(((plan.role >= 0) & (plan.role < len(ROLES)) | (plan.role == UNNEEDED)).all(), "role is out of range")
+    require((np.diff(plan.role == UNNEEDED) >= 0).all(), "resources that no task needs are not the last")
+    require(sorted(plan.resource.tolist()) == list(range(k)), "resource is no order")
     for name in ("capacity", "minimum", "most"):
         within(name, getattr(plan, name), 0, _MOST_AMOUNT)
     require((plan.minimum > 0).any(axis=1).all(), "a type needs nothing")
@@ -52,8 +57,7 @@ def check_task_plan(plan: TaskPlan) -> None:
         within(f"changes' {name}", changes["state"][name], 0.0, _MOST)
 
 
-def _check_rules(rules: Any, resources: int) -> None:
-    within("rules' main", rules["main"], 0, resources - 1)
+def _check_rules(rules: Any) -> None:
     within("rules' tasks", rules["tasks"], 1, _MOST_TASKS)
     for name in ("pending", "most_steps"):
         within(f"rules' {name}", rules[name], 1, _MOST_AMOUNT)
@@ -68,9 +72,12 @@ def _check_allocations(plan: TaskPlan) -> None:
     sizes = [int(most) + 1 for most, elastic in zip(plan.most, plan.elastic, strict=True) if elastic]
     count = math.prod(sizes)
     require(count <= _MOST_ALLOCATIONS and plan.rate.shape[1] == count, "rate does not fit to the resources")
-    strides = iter(count // math.prod(sizes[: i + 1]) for i in range(len(sizes)))
-    wanted = [next(strides) if elastic else 0 for elastic in plan.elastic]
-    require(plan.stride.tolist() == wanted, "stride does not fit to the resources")
+
+
+def _units(plan: TaskPlan) -> Any:
+    """What a unit of each resource adds to an allocation's number."""
+    numbers = range(len(plan.most))
+    return np.array([unit_of(k, plan.most, plan.elastic) if plan.elastic[k] else 0 for k in numbers], np.int64)
 
 
 def _check_speeds(plan: TaskPlan) -> None:
@@ -86,7 +93,7 @@ def _check_speeds(plan: TaskPlan) -> None:
         along = plan.curves[first + 2 : first + 2 + int(points)]
         rises = along[0] == 0 and 1 <= along[-1] < 2 and (np.diff(along) > 0).all()
         require(points == int(points) and rises, "curves don't rise from 0 to 1")
-    least = (plan.minimum * plan.stride).sum(axis=1)
+    least = (plan.minimum * _units(plan)).sum(axis=1)
     by_curve = plan.form == CURVE
     require((plan.curve[by_curve, least[by_curve]] >= 0).all(), "a type's minimum has no curve")
 
@@ -140,7 +147,8 @@ def _check_task_world(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
     require((bits.sum(axis=0) == worlds.seen[b]).all(), "seen does not fit to the tasks")
     within("tasks' cluster", task["cluster"][running], 0, len(plan.capacity) - 1)
     amounts = worlds.amounts[b][running]
-    require((amounts @ plan.stride == task["allocation"][running]).all(), "allocations don't fit to the amounts")
+    numbers = (amounts * _units(plan)).sum(axis=1)
+    require((numbers == task["allocation"][running]).all(), "allocations don't fit to the amounts")
     given = np.zeros_like(plan.capacity)
     np.add.at(given, task["cluster"][running], amounts)
     require((worlds.free[b] >= 0).all() and (worlds.free[b] == plan.capacity - given).all(), "free does not fit")

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 
+from fairlead.domain.task_facts import TaskFacts
 from fairlead.domain.task_records import Placements
-from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.jit import inlined, typed_kernel
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.tasks.interface import task_policy
@@ -36,11 +36,11 @@ LOOK: Final = 2.5  # times the steps that the longest task takes at best: shorte
 _MOST_WANTED: Final = 6  # amounts that are tried beside the tuned ones, spread over what is possible
 
 
-def family(scenario: TaskScenario, steps: Any) -> Any:
+def family(facts: TaskFacts) -> Any:
     """The tuned rule's parameters (P,), then those of its relatives: (rules, P), flattened after their number."""
-    tuned = rule_parameters(scenario, steps)
-    by, types_, resources = int(tuned[0]), int(tuned[2]), len(scenario.resources)
-    most = list(scenario.most_per_task().values())[by]
+    tuned = rule_parameters(facts)
+    by, types_, resources = int(tuned[0]), int(tuned[2]), len(facts.resources)
+    most = int(facts.most[by])
     first_wanted = 3 + types_
     first_least = first_wanted + types_ * resources
     found = [tuned]
@@ -70,7 +70,7 @@ def family(scenario: TaskScenario, steps: Any) -> Any:
 
 @task_policy("rollout", source="planner", kind="planner", knows=("progress", "speed"), prepare=family)
 def rollout(handle: Handle, parameters: Any, u: float, out: Placements) -> int:
-    """See above."""
+    """Rollout: tries many rules for this step on sampled futures and does what was best."""
     rules = np.ascontiguousarray(parameters[1:].reshape(int(parameters[0]), -1))
     world = handle.plan, handle.worlds, handle.b, handle.room
     tried = np.zeros(len(rules) + 1, np.uint64)

@@ -11,7 +11,8 @@ import numpy as np
 
 from fairlead.domain.outcomes import Reason
 from fairlead.policies.jit import inlined
-from fairlead.policies.tasks.observe import Observations, amounts_of
+from fairlead.policies.tasks.allocations import amounts_of
+from fairlead.policies.tasks.observe import Observations
 from fairlead.sim.tasks.engine import advance, startable
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.snapshot import Room

@@ -77,6 +77,7 @@ def view(plan: TaskPlan, worlds: TaskWorlds, b: int, room: Room) -> Snapshot:
         plan.minimum,
         plan.most,
         plan.elastic,
+        plan.role,
         room.steps,
         plan.rules[0]["single"],
     )

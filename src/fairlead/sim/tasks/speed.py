@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from fairlead.policies.jit import inlined
+from fairlead.policies.tasks.allocations import number_of
 from fairlead.sim.tasks.layout import CURVE, RATE, ROOT, TaskPlan
 
 WHOLE = 1.0 - 1e-9  # progress at which a task is done: ten tenths add up to a little less than 1
@@ -62,10 +63,7 @@ def left(plan: TaskPlan, kind: int, progress: float) -> float:
         end = math.sqrt(_TOP - 1.0)
         return (math.sqrt(_TOP - progress) - end) / (math.sqrt(_TOP) - end)
     if plan.form[kind] == CURVE:
-        allocation = 0
-        for k in range(plan.minimum.shape[1]):
-            allocation += plan.minimum[kind, k] * plan.stride[k]
-        first = plan.curve[kind, allocation]
+        first = plan.curve[kind, number_of(plan.minimum[kind], plan.most, plan.elastic)]
         return 1.0 - _place(plan.curves, first, progress) / (plan.curves[first] - 1.0)
     return 1.0 - progress
 

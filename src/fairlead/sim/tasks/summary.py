@@ -8,6 +8,7 @@ import numpy as np
 
 from fairlead.domain.tasks import TaskScenario
 from fairlead.sim.tasks.layout import DONE, FUTURE, TaskPlan, TaskWorlds
+from fairlead.sim.tasks.plan import resource_names
 
 
 def completion_steps(worlds: TaskWorlds, b: int) -> Any:
@@ -30,7 +31,7 @@ def summarise(scenario: TaskScenario, plan: TaskPlan, worlds: TaskWorlds, b: int
         of_type = steps[: len(tasks)][tasks["type"] == j]
         made[f"completion_steps_{name}"] = float(of_type.mean()) if len(of_type) else float("nan")
     given = worlds.history[b, : world["now"], 1:].sum(axis=0)
-    for k, name in enumerate(scenario.resources):
+    for k, name in enumerate(resource_names(scenario, plan)):
         made[f"used_{name}"] = float(given[k] / max(1, plan.capacity[:, k].sum() * world["now"]))
     made |= {"steps": float(world["now"]), "tasks": float(len(tasks))}
     made["unfinished"] = 1.0 - float(np.sum(tasks["state"] == DONE)) / int(world["tasks"])

@@ -13,8 +13,10 @@ import numpy as np
 from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.tasks import TaskScenario
 from fairlead.inputs.arrays import read_npz
-from fairlead.policies.tasks.learned import signature_of
+from fairlead.measure.files import write_whole
+from fairlead.policies.tasks.bundle import signature_of
 from fairlead.policies.tasks.tuned_rule import parameters
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.layout import LINK_CHANGE, TASK_RULES, TaskPlan
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.plan_check import check_task_plan, check_tuned_rule
@@ -29,14 +31,15 @@ class TaskWorld:
     name: str
     plan: TaskPlan
     rule: Any  # float64: parameters of the tuned rule
-    tasks: dict[str, Any]  # resources and types, as manifests of bundles have them
+    tasks: dict[str, Any]  # resources, types and their speeds, as manifests of bundles have them
     overrides: tuple[str, ...] = ()
 
 
 def task_world(scenario: TaskScenario, overrides: tuple[str, ...] = ()) -> TaskWorld:
     """The world of a scenario."""
     plan = build_task_plan(scenario)
-    return TaskWorld(scenario.name, plan, parameters(scenario, plan.steps), signature_of(scenario), overrides)
+    facts = facts_of(scenario, plan)
+    return TaskWorld(scenario.name, plan, parameters(facts), signature_of(facts), overrides)
 
 
 def save_task_world(world: TaskWorld, file: Path) -> None:
@@ -45,7 +48,7 @@ def save_task_world(world: TaskWorld, file: Path) -> None:
     arrays = {name: _bytes(name, array) for name, array in world.plan._asdict().items()}
     content = BytesIO()
     np.savez_compressed(content, about=np.array(about), rule=world.rule, **arrays)
-    file.write_bytes(content.getvalue())
+    write_whole(file, content.getvalue())
 
 
 def load_task_world(file: Path) -> TaskWorld:

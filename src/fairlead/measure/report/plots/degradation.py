@@ -101,7 +101,7 @@ def curve(matrices: list[Matrix]) -> Plot:
 
 def _slope(name: str, matrix: Matrix) -> str:
     fit = matrix.fit()
-    return f"{fit.slope:.2f} for {name} (R² {fit.r2:.3f})" if fit else f"nothing that could be fitted for {name}"
+    return f"{fit.slope:z.2f} for {name} (R² {fit.r2:.3f})" if fit else f"nothing that could be fitted for {name}"
 
 
 def _point(name: str, level: Level) -> Spec:
@@ -137,7 +137,7 @@ def by_rho(slopes: Slopes) -> Plot:
     """The slope of each curve under other interference."""
     known = {name: [(rho, s) for rho, s in found if math.isfinite(s)] for name, found in slopes.items()}
     rows: list[Spec] = [{"arriving": n, "rho": rho, "slope": s} for n, found in known.items() for rho, s in found]
-    ends = [f"{name} from {f[0][1]:.2f} to {f[-1][1]:.2f}" for name, f in known.items() if f]
+    ends = [f"{name} from {f[0][1]:z.2f} to {f[-1][1]:z.2f}" for name, f in known.items() if f]
     number = {"type": "quantitative", "scale": {"zero": False, "padding": 8}}
     return Plot(
         "by-rho",

@@ -1,4 +1,4 @@
-"""`fairlead train`: from what the user typed to places and settings, a progress bar, and words at the end.
+"""`fairlead train` of an agent that decides on requests: from what the user typed to places, a progress bar, words.
 
 torch and Stable-Baselines3 are imported with `fairlead.learn`, when everything else is found to be right.
 """
@@ -9,16 +9,17 @@ import argparse
 import hashlib
 import json
 import shlex
-import sys
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.progress import Progress
 
+from fairlead.cli.streams import note, say
 from fairlead.cli.train.progress import BarTeller, check_options, need_libraries, progress_bar
 from fairlead.domain.errors import UserError
-from fairlead.learn.shared.settings import list_settings, numbers, tuned
+from fairlead.learn.shared.settings import list_settings, numbers
 from fairlead.scenarios.loader import load
 
 if TYPE_CHECKING:
@@ -30,14 +31,18 @@ if TYPE_CHECKING:
 _NEEDS = ("torch", "stable_baselines3", "sb3_contrib", "onnx", "onnxscript", "tensorboard", "gymnasium")
 
 
-def run_train(args: argparse.Namespace) -> int:
-    """Run `fairlead train`; the exit code."""
-    if args.agent == "tapfinger":
-        from fairlead.cli.train.tapfinger import run_train_tasks
+class ServingAgent(NamedTuple):
+    """What is known of such an agent; torch is not needed to know it."""
 
-        return run_train_tasks(args)
+    settings: Callable[[], Any]  # those that --hyper changes, as they are unless told
+    learner: Callable[[argparse.Namespace, list[Place], list[Place]], Learner]  # what is trained, where, judged where
+
+
+def run_train_serving(args: argparse.Namespace, agent: ServingAgent) -> int:
+    """Train an agent; the exit code."""
     if args.hyper == ["list"]:
-        return _list(args.agent)
+        need_libraries(*_NEEDS)
+        return list_settings(agent.settings())
     check_options(args)
     scenarios = _scenarios(args, "--rates", args.rates)
     judged = _scenarios(args, "--validation-rates", args.validation_rates) if args.validation_rates is not None else {}
@@ -53,7 +58,7 @@ def run_train(args: argparse.Namespace) -> int:
         ]
         for some in (scenarios, judged)
     )
-    learner = (_aset if args.agent == "aset" else _ecsrl)(args, places, others)
+    learner = agent.learner(args, places, others)
     question = Question(learner, args.steps, Path(args.out), _command(args))
     with progress_bar() as bar:
         answer = train(question, _Teller(bar, learner), args.resume)
@@ -85,46 +90,6 @@ def _plain(number: float) -> str:
 
 def _hash(scenario: Any) -> str:
     return hashlib.sha256(json.dumps(asdict(scenario)).encode()).hexdigest()[:16]
-
-
-def _aset(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> Learner:
-    from fairlead.learn.aset.agent import Aset, AsetSettings, actions_of
-
-    mix = len(args.scenarios) > 1 if args.mix is None else args.mix  # else it takes one scenario for another
-    settings = tuned(AsetSettings(mix=mix), args.hyper)
-    if args.steps <= (first := settings.learning_starts):
-        raise UserError(f"--steps {args.steps}: expected more than learning_starts={first}, where learning begins")
-    return Aset(places, actions_of(args.actions), settings, args.seed, judged)
-
-
-def _ecsrl(args: argparse.Namespace, places: list[Place], judged: list[Place]) -> Learner:
-    from fairlead.learn.ecsrl.agent import Ecsrl, EcsrlSettings
-
-    (energies, energy), (degradations, degradation) = (
-        _range(f"--{name}-weight", getattr(args, f"{name}_weight")) for name in ("energy", "degradation")
-    )
-    settings = EcsrlSettings(args.objective, energy, degradation, energies, degradations)
-    if args.target is not None:
-        if args.objective == "weighted":
-            raise UserError(f"--target {args.target:g}: this is for --objective constraint")
-        settings = replace(settings, target=args.target)
-    return Ecsrl(places, tuned(settings, args.hyper), args.seed, judged)
-
-
-def _range(option: str, text: str) -> tuple[tuple[float, float], float]:
-    """The range of a weight that is learnt, and the weight that the bundle heeds."""
-    low, high, heeded, *more = (given := numbers(option, text, ":")) + given[:1] * (3 - len(given))
-    if more or not low <= heeded <= high:
-        raise UserError(f"{option} {text}: expected a number, a range such as 0:0.3, or 0:0.3:0.1 to heed 0.1 of it")
-    return (low, high), heeded
-
-
-def _list(agent: str) -> int:
-    need_libraries(*_NEEDS)
-    from fairlead.learn.aset.agent import AsetSettings
-    from fairlead.learn.ecsrl.agent import EcsrlSettings
-
-    return list_settings(AsetSettings() if agent == "aset" else EcsrlSettings())
 
 
 def _command(args: argparse.Namespace) -> str:
@@ -161,21 +126,21 @@ class _Teller(BarTeller):
 
 def _close(args: argparse.Namespace, learner: Learner, answer: Answer) -> int:
     """Say what there is, and the exit code for it."""
-    resume = "the same command with --resume goes on"
+    resume = "run the same command with --resume to continue"
     if answer.best < 0:
         kept = f"{answer.steps:,} steps are kept, {resume}" if answer.steps else "before training began"
-        print(f"fairlead: interrupted, {kept}; there is no bundle yet: nothing was validated", file=sys.stderr)
+        note(f"fairlead: interrupted, {kept}; there is no bundle yet: nothing was validated")
         return 130
     best = answer.points[answer.best]
-    print(f"{args.out}: the agent after {best.step:,} steps; gap to the best rule of each place:")
+    say(f"{args.out}: the agent after {best.step:,} steps; gap to the best rule of each place:")
     for p, place in enumerate(learner.judged):
-        print(f"  {place.label}: {learner.gap_words(best.verdict.gap_at(p))}")
+        say(f"  {place.label}: {learner.gap_words(best.verdict.gap_at(p))}")
     first = learner.judged[0]
     changes = [word for change in first.overrides for word in ("--set", change)]
     bundle = args.out if Path(args.out).name != args.out else f"./{args.out}"  # a bare name could be another policy's
     example = ["fairlead", "compare", first.scenario, *changes, "--policies", f"{answer.best_rule},{bundle}"]
-    print(f"try it on workloads that had no part in this: {shlex.join(example)}")
+    say(f"try it on workloads that had no part in this: {shlex.join(example)}")
     if answer.finished:
         return 0
-    print(f"fairlead: interrupted after {answer.steps:,} steps; {resume}", file=sys.stderr)
+    note(f"fairlead: interrupted after {answer.steps:,} steps; {resume}")
     return 130

@@ -1,0 +1,120 @@
+"""Deciders: a policy at work. In goes a snapshot, out comes a Decision; hosts don't ask what kind of policy it is.
+
+    decider = find("closest").decider(Setting(nodes=11, window_ms=1000.0))
+    decision = decider.decide(RequestSnapshot(request, candidates, excluded), u)
+
+A decider that is told of windows (`windows`) wants a WindowSnapshot at the edge of each. One with compiled `rules` need
+not be asked about requests: a host may call the one that is `active` itself, as the simulator's engine does, and then
+says so by `decided`. A decider counts what it did and reuses its buffers: each thread needs its own.
+"""
+
+from __future__ import annotations
+
+import operator
+import traceback
+from abc import ABC, abstractmethod
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fairlead.domain.decision import Decision, RequestSnapshot, WindowSnapshot
+from fairlead.domain.errors import PolicyError, one_line
+from fairlead.domain.outcomes import Fallback
+from fairlead.domain.records import CANDIDATE, REQUEST
+
+if TYPE_CHECKING:
+    from fairlead.policies.interface import Policy
+
+
+Snapshot = RequestSnapshot | WindowSnapshot
+
+
+class Setting(NamedTuple):
+    """What a decider must know of where it decides."""
+
+    nodes: int
+    window_ms: float  # the length of a window
+
+
+class Decider(ABC):
+    """A policy at work."""
+
+    windows = False  #: It wants a WindowSnapshot before the first window and at the end of each,
+    nodes, mix = 0, False  #: made for so many nodes, with or without the mix of requests (`fairlead.policies.observe`).
+
+    def __init__(self, name: str, code: str) -> None:
+        self.name, self.hash = name, code
+        self.rules: tuple[Policy, ...] = ()  # compiled ones, of which `active` decides requests; none: it must be asked
+        self.active = 0
+        self.decisions = 0  # of requests or streams; where it is told of windows, of these
+        self.fallbacks: Counter[Fallback] = Counter()
+
+    @abstractmethod
+    def decide(self, snapshot: Snapshot, u: float = 0.0) -> Decision:
+        """The answer to a snapshot; `u` is a uniform number of this decision."""
+
+    def decided(self, requests: int) -> None:
+        """So many requests were decided by the active rule, called by the host itself."""
+        if not self.windows:
+            self.decisions += requests
+
+
+class RuleDecider(Decider):
+    """A compiled rule."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy.name, policy.hash)
+        self.rules = (policy,)
+
+    def decide(self, snapshot: Snapshot, u: float = 0.0) -> Decision:
+        """As Decider has it."""
+        self.decisions += 1
+        return decide_by(self.rules[0], snapshot, u)
+
+
+class PythonDecider(Decider):
+    """A policy in Python, which gets copies: it can't change what it is shown. What it raises is a PolicyError."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy.name, policy.hash)
+        self._policy = policy
+
+    def decide(self, snapshot: Snapshot, u: float = 0.0) -> Decision:
+        """As Decider has it."""
+        request, candidates, excluded = of_request(snapshot)
+        self.decisions += 1
+        shown = request.view(np.recarray)[0].copy(), candidates.view(np.recarray).copy(), excluded.copy()
+        try:
+            choice = operator.index(self._policy.function(*shown, u))
+        except (Exception, SystemExit) as error:  # third-party code can raise anything
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{place.filename}:{place.lineno}"
+            raise PolicyError(f"policy {self.name!r} failed: {one_line(error)} at {where}") from error
+        check_choice(self.name, choice, excluded, int(request["id"][0]))
+        probability = self._policy.probability_of(request, candidates, excluded, choice)
+        return Decision(choice, probability, self.name, self.hash)
+
+
+def decide_by(rule: Policy, snapshot: Snapshot, u: float, why: Fallback | None = None) -> Decision:
+    """What a compiled rule decides about a request."""
+    request, candidates, excluded = of_request(snapshot)
+    choice = int(rule.entry_point(request[0], candidates, excluded, u))
+    check_choice(rule.name, choice, excluded, int(request["id"][0]))
+    return Decision(choice, rule.probability_of(request, candidates, excluded, choice), rule.name, rule.hash, why)
+
+
+def of_request(snapshot: Any) -> tuple[Any, Any, Any]:
+    """The arrays of a request's snapshot, as compiled code can take them."""
+    request, candidates, excluded = snapshot[:3]
+    if candidates.dtype != CANDIDATE or request.dtype != REQUEST or excluded.dtype != np.uint16:
+        raise TypeError("a snapshot needs REQUEST, CANDIDATE and uint16, as fairlead.domain.records has them")
+    return np.asarray(request).reshape(1), np.ascontiguousarray(candidates), np.ascontiguousarray(excluded)
+
+
+def check_choice(policy: str, choice: int, excluded: Any, request: int) -> None:
+    """Raise a PolicyError when a choice is neither a feasible candidate nor a rejection."""
+    if choice == -1 or (0 <= choice < len(excluded) and excluded[choice] == 0):
+        return
+    what = f"of {len(excluded)} candidates" if not 0 <= choice < len(excluded) else "which is excluded"
+    raise PolicyError(f"policy {policy!r} chose index {choice}, {what}, for request {request}")

@@ -1,0 +1,136 @@
+"""Tries a model in a process of its own: whether it opens and answers in limited memory and time, without crashing.
+
+    why = try_model(content, [{"observations": ((1, 23), "float32")}])      "" when it may be opened here
+
+The process serves one model after another and ends when nothing was asked for a moment; one that takes too long, or
+dies, is replaced. Called by `bundle` for models that do not ship.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from fairlead.domain.errors import one_line
+
+MOST_SECONDS: Final = 10.0  #: For opening a model and its trial runs.
+MOST_ADDRESS_SPACE: Final = 2 << 30  #: Of the process, in bytes.
+_IDLE_S: Final = 5.0
+
+Inputs = Mapping[str, tuple[Sequence[int], str]]  #: name -> shape and type; all zeros
+
+
+class _Process:
+    """The process that tries models, when there is one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def ask(self, content: bytes, runs: Sequence[Inputs]) -> str:
+        head = json.dumps({"bytes": len(content), "runs": runs}).encode() + b"\n"
+        with self._lock:
+            for attempt in (0, 1):  # it may just have ended itself
+                process = self._started()
+                try:
+                    assert process.stdin is not None
+                    process.stdin.write(head + content)
+                    process.stdin.flush()
+                    answer = self._answer(process)
+                except (BrokenPipeError, ConnectionError):
+                    answer = None
+                if answer:
+                    return str(json.loads(answer)["why"])
+                late = process.poll() is None
+                self.end()
+                if late:
+                    return f"trying it took more than {MOST_SECONDS:g} s"
+                if attempt or process.returncode != 0:
+                    break
+        return "trying it ended the process: out of memory, or a crash"
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._running is None or self._running.poll() is not None:
+            self.end()
+            command = [sys.executable, "-m", "fairlead.policies.model_trial"]
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+            self._running = subprocess.Popen(command, start_new_session=True, **pipes)  # a Ctrl-C is ours
+            assert self._running.stdout is not None
+            if not self._running.stdout.readline():  # it says so when it is ready: loading is not the model's fault
+                self._running.wait()
+        return self._running
+
+    @staticmethod
+    def _answer(process: subprocess.Popen[bytes]) -> bytes | None:
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            if not selector.select(MOST_SECONDS):
+                return None
+        return process.stdout.readline()
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        process, self._running = self._running, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):  # it holds what could not be written
+                    pipe and pipe.close()
+
+
+_PROCESS: Final = _Process()
+atexit.register(_PROCESS.end)
+
+
+def try_model(content: bytes, runs: Sequence[Inputs]) -> str:
+    """Open a model elsewhere and run it on zeros of these shapes; why it must not be opened here, "" if it may."""
+    return _PROCESS.ask(content, runs)
+
+
+def _try(content: bytes, runs: Sequence[Any]) -> str:
+    import numpy as np
+
+    from fairlead.policies.model_file import open_session
+
+    try:
+        session = open_session(content)
+        for run in runs:
+            session.run(None, {name: np.zeros(shape, dtype) for name, (shape, dtype) in run.items()})
+    except Exception as error:  # ONNX Runtime has many ways to say no
+        return one_line(error)
+    return ""
+
+
+def _serve() -> None:
+    """Try models from standard input, one after the other."""
+    import resource
+
+    import onnxruntime  # noqa: F401  (loaded before there is a limit, and before anybody waits)
+
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESS_SPACE, MOST_ADDRESS_SPACE))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    answers.write(b"ready\n")
+    answers.flush()
+    with selectors.DefaultSelector() as selector:
+        selector.register(sys.stdin.buffer, selectors.EVENT_READ)
+        while selector.select(_IDLE_S) and (line := sys.stdin.buffer.readline()):
+            head = json.loads(line)
+            why = _try(sys.stdin.buffer.read(head["bytes"]), head["runs"])
+            answers.write(json.dumps({"why": why}).encode() + b"\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    _serve()

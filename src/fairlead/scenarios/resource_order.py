@@ -1,0 +1,67 @@
+"""The order in which worlds of tasks have their resources: those that tasks need, by role, then the others.
+
+It depends neither on the order in the file nor on names, so nothing that is decided does. Resources of one role stand
+by all else that is told of them: if that is alike too, they are interchangeable. A resource that no task needs is given
+to nobody. Called by `fairlead.sim.tasks.plan` and by its oracle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead.domain.tasks import Resource, TaskScenario, TaskType
+from fairlead.scenarios.curves import Curves, read_curves
+
+#: Allocations are numbered by this order: models that were trained know it.
+_ORDER: Final = ("processor", "accelerator", "memory", "other")
+
+_AllCurves = dict[str, Curves]  # of the types that have some
+
+
+@dataclass(frozen=True)
+class OrderedResources:
+    """The resources of a scenario, in order."""
+
+    names: tuple[str, ...]  # of all
+    needed: int  # so many, the first, that tasks need
+    curves: _AllCurves  # by the elastic ones of these
+
+
+def ordered_resources(scenario: TaskScenario) -> OrderedResources:
+    """The resources of a scenario in the order of its worlds."""
+    curves = {name: read_curves(scenario, kind) for name, kind in scenario.types.items() if kind.speed.form == "trace"}
+    ordered = sorted(scenario.resources.values(), key=lambda resource: _key(scenario, resource, curves))
+    needed = [resource for resource in ordered if _needed(scenario, resource, curves)]
+    elastic = [resource.name for resource in needed if resource.elastic]
+    by_needed = {name: found.by(elastic) for name, found in curves.items()}
+    return OrderedResources(tuple(resource.name for resource in ordered), len(needed), by_needed)
+
+
+def _needed(scenario: TaskScenario, resource: Resource, curves: _AllCurves) -> bool:
+    """Whether tasks that arrive need the resource, or run faster with it."""
+    return any(
+        kind.minimum.get(resource.name, 0) > 0
+        or (resource.elastic and (kind.speed.resource == resource.name or _measured(kind, resource, curves)))
+        for kind in scenario.types.values()
+        if kind.share > 0
+    )
+
+
+def _measured(kind: TaskType, resource: Resource, curves: _AllCurves) -> bool:
+    """Whether a type was measured with some of a resource."""
+    return kind.name in curves and any(amount for amount, _ in curves[kind.name].profile(resource.name))
+
+
+def _key(scenario: TaskScenario, resource: Resource, curves: _AllCurves) -> Any:
+    name = resource.name
+    profiles = [found.profile(name) if resource.elastic else [] for found in curves.values()]
+    return (
+        not _needed(scenario, resource, curves),
+        _ORDER.index(str(resource.role)),
+        resource.elastic,
+        scenario.most_per_task()[name],
+        [cluster.amounts.get(name, 0) for cluster in scenario.clusters.values()],
+        [(kind.minimum.get(name, 0), kind.speed.resource == name) for kind in scenario.types.values()],
+        profiles,
+    )
