@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import pickle
 import subprocess
@@ -203,6 +204,60 @@ def test_nothing_but_tensors_is_unpickled() -> None:
         read_tensors(head + pickle.dumps({"x": _Evil()}, 2) + pickle.dumps([], 2))
     with pytest.raises(ValueError, match="not a file of torch"):
         read_tensors(pickle.dumps(7, 2))
+
+
+class _Foreign:
+    """Pickled as another object, of a class that pickle knows by its name alone."""
+
+    def __init__(self, module: str, name: str, *arguments: Any) -> None:
+        self.named, self.arguments = f"{module}.{name}", arguments
+
+
+class _OldTorch(pickle._Pickler):  # type: ignore[name-defined]
+    """Writes `_Foreign` as `torch.save` did: storages by reference, tensors as calls."""
+
+    def persistent_id(self, one: Any) -> Any:
+        return one[1] if isinstance(one, tuple) and one[:1] == ("storage",) else None
+
+    def save(self, one: Any, save_persistent_id: bool = True) -> None:
+        if isinstance(one, _Foreign):
+            module, _, name = one.named.rpartition(".")
+            self.write(b"c" + f"{module}\n{name}\n".encode())
+            if one.arguments:
+                super().save(one.arguments)
+                self.write(b"R")
+            return
+        super().save(one, save_persistent_id)
+
+
+def old_file(first: int, shape: tuple[int, ...], strides: tuple[int, ...], count: int = 4) -> bytes:
+    """A file with one tensor that looks at four numbers."""
+    storage = ("storage", ("storage", _Foreign("torch", "FloatStorage"), "0", "cpu", 4, None))
+    tensor = _Foreign("torch._utils", "_rebuild_tensor_v2", storage, first, shape, strides)
+    file = io.BytesIO(b"".join(pickle.dumps(one, 2) for one in (0x1950A86A20F9469CFC6C, 1001, {})))
+    file.seek(0, io.SEEK_END)
+    _OldTorch(file, 2).dump({"w": tensor})
+    numbers = np.arange(4, dtype="<f4").tobytes()
+    return file.getvalue() + pickle.dumps(["0"], 2) + count.to_bytes(8, "little", signed=True) + numbers
+
+
+def test_tensors_stay_within_their_numbers() -> None:
+    assert read_tensors(old_file(0, (2, 2), (2, 1)))["w"].tolist() == [[0, 1], [2, 3]]
+    assert read_tensors(old_file(1, (3,), (1,)))["w"].tolist() == [1, 2, 3]
+    for first, shape, strides, words in [
+        (-1, (2,), (1,), "impossible sizes"),
+        (3, (2,), (-1,), "impossible sizes"),
+        (0, (-2,), (1,), "impossible sizes"),
+        (0, (2,), (1, 1), "impossible sizes"),
+        (3, (2,), (1,), "larger than its numbers"),
+        (0, (10**9,), (0,), "larger than its numbers"),
+        (0, (2, 2), (4, 1), "larger than its numbers"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            read_tensors(old_file(first, shape, strides))
+    for count in (-1, 10**12):
+        with pytest.raises(ValueError, match="impossible count"):
+            read_tensors(old_file(0, (1,), (1,), count))
 
 
 def test_weights_of_another_structure_are_refused() -> None:

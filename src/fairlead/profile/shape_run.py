@@ -7,10 +7,13 @@ which is this file run as a program. Called by `onnx_file` for sizes that can't 
 from __future__ import annotations
 
 import json
+import math
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +26,8 @@ from fairlead.inputs.files import MB
 from fairlead.profile.analysis import Tensor
 from fairlead.profile.runtime import open_session
 
-_SECONDS, _SECONDS_A_MB = 6.0, 0.05  # of weights: they are read and packed first
+_SECONDS, _SECONDS_A_MB = 6.0, 0.05  # of a processor; a MB of weights: they are read and packed first
+_WAIT_S = 60.0  # where processors are busy with other things
 _MEMORY_MB, _MEMORY_OF_WEIGHTS = 1500, 4
 
 Sizes = dict[str, tuple[tuple[int, ...], str]]  # by name: shape and NumPy's name of the type
@@ -32,19 +36,21 @@ Sizes = dict[str, tuple[tuple[int, ...], str]]  # by name: shape and NumPy's nam
 def run_for_shapes(content: bytes, folder: Path, inputs: Sequence[Tensor], weights_mb: float) -> Sizes:
     """Of each output of a model, whose weights may lie in files of `folder`. Raises UserError without a file's name."""
     memory_mb = round(_MEMORY_MB + _MEMORY_OF_WEIGHTS * weights_mb)
-    seconds = _SECONDS + _SECONDS_A_MB * weights_mb
+    seconds = math.ceil(_SECONDS + _SECONDS_A_MB * weights_mb)
     with tempfile.NamedTemporaryFile(prefix="fairlead-", suffix=".onnx") as file:
         file.write(content)
         file.flush()
         asked = {"model": file.name, "folder": str(folder), "inputs": [asdict(one) for one in inputs]}
         command = [sys.executable, "-m", "fairlead.profile.shape_run"]
-        told = json.dumps(asked | {"memory_mb": memory_mb})
+        told, wait_s = json.dumps(asked | {"memory_mb": memory_mb, "seconds": seconds}), _WAIT_S + seconds
         try:
-            done = subprocess.run(command, input=told, capture_output=True, text=True, check=False, timeout=seconds)
+            done = subprocess.run(command, input=told, capture_output=True, text=True, check=False, timeout=wait_s)
         except subprocess.TimeoutExpired:
-            raise UserError(f"a run takes more than {seconds:.0f} s") from None
+            raise UserError(f"a run takes more than {wait_s:.0f} s") from None
     if done.returncode == 0:
         return {name: (tuple(shape), kind) for name, (shape, kind) in json.loads(done.stdout).items()}
+    if done.returncode == -signal.SIGXCPU:
+        raise UserError(f"a run takes more than {seconds} s of a processor")
     if done.returncode < 0:
         raise UserError(f"a run ends its process (signal {-done.returncode})")
     lines = done.stderr.strip().splitlines()
@@ -56,6 +62,8 @@ def _main() -> int:
     most = asked["memory_mb"] * MB
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    seconds = math.ceil(time.process_time() + asked["seconds"])  # without what it took to get here
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     try:
         session = open_session(Path(asked["model"]).read_bytes(), optimise="no", weights_in=Path(asked["folder"]))
         inputs = {one["name"]: _zeros(one) for one in asked["inputs"]}

@@ -10,6 +10,7 @@ import pickle
 from collections import OrderedDict
 from dataclasses import dataclass
 from io import BytesIO
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,15 @@ class _Tensor:
     strides: tuple[int, ...]  # in numbers
 
     def array(self) -> Any:
-        size = self.storage.kind.itemsize
+        size, numbers = self.storage.kind.itemsize, (self.first, *self.shape, *self.strides)
+        if not all(isinstance(n, int) and n >= 0 for n in numbers) or len(self.shape) != len(self.strides):
+            raise ValueError("a tensor has impossible sizes")
+        if self.storage.values is None:
+            raise ValueError("the numbers of a tensor are missing")
+        if 0 in self.shape:
+            return np.empty(self.shape, self.storage.kind)
         end = self.first + sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)) + 1
-        if end > len(self.storage.values):
+        if max(end, prod(self.shape)) > len(self.storage.values):  # steps of 0 would show a number many times
             raise ValueError("a tensor is larger than its numbers")
         steps = tuple(step * size for step in self.strides)
         return np.lib.stride_tricks.as_strided(self.storage.values[self.first :], self.shape, steps).copy()
@@ -73,8 +80,12 @@ def read_tensors(content: bytes) -> dict[str, Any]:
     told = reader.load()
     for key in _next(file):
         storage = reader.storages[key]
-        count = int(np.frombuffer(file.read(8), "<i8")[0])
+        count = int.from_bytes(file.read(8), "little", signed=True)
+        if not 0 <= count <= len(content):
+            raise ValueError("an impossible count of numbers")
         storage.values = np.frombuffer(file.read(count * storage.kind.itemsize), storage.kind)
+    if not isinstance(told, dict) or not all(isinstance(tensor, _Tensor) for tensor in told.values()):
+        raise ValueError("not a dictionary of tensors")
     return {name: tensor.array() for name, tensor in told.items()}
 
 
