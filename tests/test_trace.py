@@ -69,7 +69,7 @@ def trace(*arguments: str, cpu: str = "1", repeats: str = "1") -> int:
     return main(["trace", *arguments, "--cpu", cpu, "--repeats", repeats, "--out", "out"])
 
 
-def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2, **options: str) -> str:
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1, **options: str) -> str:
     """The one line that a command which fails says, after how long it expected to take."""
     assert trace(*arguments, **options) == code
     said = capsys.readouterr()
@@ -384,7 +384,7 @@ def test_one_that_does_not_want_to_end_is_killed(monkeypatch: pytest.MonkeyPatch
 def test_what_a_task_leaves_behind_neither_holds_it_up_nor_stays() -> None:
     body = "import subprocess\nchild = subprocess.Popen(['sleep', '600'])\nopen('pid', 'w').write(str(child.pid))\n"
     fails = body + "tell(done=1, of=2)\n"
-    assert trace(program(fails), "--timeout", "100") == 2
+    assert trace(program(fails), "--timeout", "100") == 1
     assert ends(int(Path("pid").read_text()))
 
 
@@ -473,18 +473,18 @@ def test_other_settings_in_the_same_folder_are_refused(
 ) -> None:
     assert trace(program(TRAINS)) == 0
     capsys.readouterr()
-    line = error_of(capsys, *arguments)
+    line = error_of(capsys, *arguments, code=2)
     assert line.startswith("fairlead: out: task was traced there with ")
     assert words in line
     program(TRAINS + "# changed\n")
-    assert "another program: another --out" in error_of(capsys, "task.py")
+    assert "another program: another --out" in error_of(capsys, "task.py", code=2)
 
 
 def test_two_at_once_in_one_folder_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("out/runs").mkdir(parents=True)
     with Path("out/runs/.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert "another fairlead is tracing into this folder" in error_of(capsys, program(ANSWERS))
+        assert "another fairlead is tracing into this folder" in error_of(capsys, program(ANSWERS), code=2)
 
 
 # ---- interrupts
@@ -600,7 +600,7 @@ def test_without_torch_the_tasks_that_ship_say_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert error_of(capsys, "convnet") == "fairlead: the task convnet needs torch: pip install torch"
+    assert error_of(capsys, "convnet", code=2) == "fairlead: the task convnet needs torch: pip install torch"
 
 
 # ---- the machine

@@ -21,7 +21,7 @@ from fairlead.cli.console import console
 from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError
 from fairlead.experiments.compare import Comparison, compare
-from fairlead.experiments.ray_workers import on_ray
+from fairlead.experiments.ray_workers import check_address, on_ray
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.trial import AnyScenario
@@ -49,6 +49,8 @@ def check_options(args: argparse.Namespace) -> None:
         raise UserError(f"--first-seed {args.first_seed}: expected a whole number from 0, and all seeds below 2^31")
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs}: at least 1 is needed")
+    if args.ray is not None:
+        check_address(args.ray)
     if args.checkpoint == "":
         raise UserError("--checkpoint: a name is missing")
     check_log(args)
@@ -102,11 +104,11 @@ def answer(
         raise UserError("--log: tasks have no decision log; requests do (see `fairlead scenarios`)")
     if logs:
         check_folder(logs)
+    workers = _workers(args, len(scenarios))
     policies = _policies(adapter, args.policies)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress() as bar:
         progress = ProgressTeller(bar, args, checkpoint)
-        workers = _workers(args, len(scenarios))
         result = compare(scenarios, policies, seeds, workers, checkpoint, progress, not args.no_bound, logs)
     try:  # the tables before the files: a full disk then costs the files alone
         show(console(stderr=args.json == "-"), result)
