@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TESTS_AT_ONCE := -n 2 --dist worksteal  # a half each; who is done first takes over from the other's half
 
-.PHONY: help up env test test-slow check bench docs lock clean
+.PHONY: help up env test test-slow check bench docs reference lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make check      lint, types, import directions, docs (what CI runs, with all tests)"
 	@echo "make bench      run the benchmarks"
 	@echo "make docs       build the docs site into site/"
+	@echo "make reference  write the generated reference pages anew"
 	@echo "make lock       lock the versions anew"
 
 # The environments: .core is what a user gets, with reports and the gym; .dev adds what tests and checks need.
@@ -65,6 +66,9 @@ bench: $(VENV)/.dev
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
+
+reference: $(VENV)/.dev
+	$(BIN)/python docs/reference/make.py
 
 lock: $(VENV)/.made
 	cd requirements && for name in uv build; do \

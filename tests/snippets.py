@@ -55,7 +55,7 @@ NOT_RUN = {
     r"^source ": "changes the reader's shell",
     r"^(\S*/)?(uv )?pip install |^apt install ": "changes the environment; test_plugins installs the example",
     r"^(\S*/)?pre-commit install$": "writes into .git",
-    r"^sh run\.sh$|^python main\.py$": "test_examples runs it",
+    r"^sh run\.sh$|^(\S*/)?python main\.py$": "test_examples runs it",
     r"^ray (start|stop|status)| --ray ": "test_ray runs it on a cluster of its own",
     r"^python -m benchmarks\.": "takes minutes: `make bench`",
     r"^python -m fairlead\.learn\.tapfinger ": "needs a GPU to be quick; test_tapfinger runs it",

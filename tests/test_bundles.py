@@ -164,7 +164,8 @@ def test_simulator_runs_a_selector_as_the_gym_does(tmp_path: Path, rich: Scenari
     assert (run_.account.decisions, run_.account.fallbacks) == (20, {})
     rows = env.batch.handle.worlds[0].rows[: len(run_.rows)]
     windows = rows["time_ms"][decided(rows)] // rich.rules.window_ms
-    fill_decisions(rows, decided_by=np.array(chosen)[windows.astype(int)])  # the gym does not know who decides
+    by_rule = np.array(chosen)[windows.astype(int)]
+    fill_decisions(rows, decided_by=by_rule, probability=1.0)  # the gym does not know who decides
     assert rows.tobytes() == run_.rows.tobytes()
     assert [policy.name for policy in run_.log.context.policies] == [*names, "closest"]
 

@@ -160,7 +160,7 @@ def kept(process: subprocess.Popen[str], out: Path, exit_code: int, why: str) ->
     document = json.loads(out.read_text())
     seeds = len(document["scenarios"]["ecsrl"]["seeds"])
     assert document["complete"] is False
-    assert f"fairlead: {why}; {seeds} of {SEEDS} trials were finished and are kept" in stderr
+    assert f"fairlead: {why}; {seeds} of {SEEDS} trials are finished and kept" in stderr
     assert f"{seeds} paired seeds" in stdout
     return seeds
 
@@ -223,7 +223,7 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
         assert bar.tasks[0].description == words
         tell(13, 60)
         assert (bar.tasks[0].description, bar.tasks[0].completed, bar.tasks[0].total) == ("sweeping", 13, 60)
-    assert capsys.readouterr().err == 2 * "12 of 60 trials were finished before (kept.jsonl)\n"
+    assert capsys.readouterr().err == 2 * "12 of 60 trials are already finished (kept.jsonl)\n"
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])
@@ -262,8 +262,8 @@ def test_ctrl_c_ends_any_command_however_it_was_started(inherited: Callable[[], 
         assert process.stdout is not None
         assert "no accelerator so far" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60)[1] == "fairlead: interrupted\n"
-        assert process.returncode == 130
+        assert process.communicate(timeout=60)[1] == ""
+        assert process.returncode == 0  # there is no other end
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_ctrl_c_ends_any_command_however_it_was_started(inherited: Callable[[], 
         (["report", "taken", "-o", "taken"], "the result and -o need a file each"),
         (["sweep", "ecsrl", "--param", "rate", "--values", "nan:1:1"], "expected start:stop:step"),
         (["sweep", "ecsrl", "--param", "rate", "--values", "1:2:1e-999"], "more than 1000 values"),
-        (["sweep", "ecsrl", "--param", "rate", "--values", "2024-01-01"], "expected numbers, words or lists"),
+        (["sweep", "ecsrl", "--param", "rate", "--values", "2024-01-01"], "expected a number in arrivals a minute"),
     ],
 )
 def test_what_would_destroy_or_can_not_be_is_refused_before_any_work(

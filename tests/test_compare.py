@@ -155,9 +155,11 @@ def test_results_come_together_in_the_order_of_the_question_whoever_is_first() -
     assert (bound["mean"], bound["n"]) == (pytest.approx(0.8), 3)
 
 
-def test_wrong_input_that_shows_only_in_the_run_is_the_users_error() -> None:
-    with pytest.raises(UserError, match="no request arrived"):
-        compare(scenarios("ecsrl", overrides=["duration_s=0.001", "rate=0.001"]), POLICIES, range(2))
+def test_seeds_without_a_request_are_rows_of_nothing() -> None:
+    empty = compare(scenarios("ecsrl", overrides=["duration_s=0.001", "rate=0.001"]), POLICIES, range(2))
+    for runs in empty.runs["ecsrl"].values():
+        assert [figures["requests"] for figures in runs.values()] == [0, 0]
+        assert all(math.isnan(figures["success"]) for figures in runs.values())
 
 
 def test_what_was_run_is_known_to_be_compiled(result: Comparison) -> None:

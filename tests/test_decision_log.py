@@ -96,11 +96,26 @@ def test_what_a_dispatcher_decides_is_certain_and_its_rule_is_named(tmp_path: Pa
     run = simulate(rich, find(str(folder)), 3)
     fell_back = run.rows["fallback"] == fallback_code(Fallback.RANGE)
     assert 0 < run.account.fallbacks["range"] == np.count_nonzero(fell_back) < run.account.decisions
-    assert [p.name for p in run.log.context.policies] == [str(folder), "closest"]
+    names = [policy.name for policy in run.log.context.policies]
+    assert sorted(names) == [str(folder), "closest"]
     asked = decided(run.rows)
-    assert (run.rows["decided_by"][asked] == fell_back[asked]).all()
-    assert (run.rows["probability"][asked & ~fell_back] == 1.0).all()
-    assert np.isnan(run.rows["probability"][~asked | fell_back]).all()
+    assert (
+        run.rows["decided_by"][asked] == np.where(fell_back, names.index("closest"), names.index(str(folder)))[asked]
+    ).all()
+    assert (run.rows["probability"][asked] == 1.0).all()
+    assert np.isnan(run.rows["probability"][~asked]).all()
+
+
+def test_a_full_log_has_the_probability_of_rules_that_draw(rich: Scenario) -> None:
+    run = simulate(rich, "random", 3, exclusions=True)
+    asked = np.flatnonzero(decided(run.rows))
+    for i in asked:
+        feasible = np.count_nonzero(run.log.exclusions[i] == 0)  # all four deployments are of the one model
+        assert run.rows["probability"][i] == pytest.approx(1 / feasible)
+    short = simulate(rich, "random", 3)
+    assert np.isnan(short.rows["probability"]).all()
+    assert short.account.decisions == run.account.decisions == len(asked)
+    assert (simulate(rich, "least-outstanding", 3).rows["probability"][decided(run.rows)] == 1.0).any()
 
 
 def test_a_bundle_without_a_model_leaves_rows_of_its_rule(tmp_path: Path, rich: Scenario) -> None:
@@ -146,6 +161,7 @@ def test_the_exclusions_are_those_that_the_policy_saw(rich: Scenario) -> None:
 
 def test_keeping_exclusions_changes_nothing_else(rich: Scenario) -> None:
     with_them, without = (simulate(rich, "random", 3, exclusions=kept) for kept in (True, False))
+    with_them.rows["probability"] = np.nan  # which a short log does not know of a rule that draws
     assert with_them.rows.tobytes() == without.rows.tobytes()
     assert with_them.figures == without.figures
 
@@ -160,7 +176,7 @@ def live() -> DecisionLog:
         nodes=(LoggedNode("worker", 1, power_idle_w=5.0, work_per_ms=1.0, busy_ms=50.0, energy_mj=600.0),),
         deployments=(LoggedDeployment("small", "worker", "detect", base_ms=8.0, per_kb_ms=2.0),),
         models=("detect",), variants=("small",), sources=("camera",), sites=("door",), tenants=("retail", "police"),
-        sla_classes=("gold",), policies=(LoggedPolicy("closest", "0123", "compiled"),), decisions=3,
+        sla_classes=("gold",), policies=(LoggedPolicy("closest", "0123"),), decisions=3,
     )  # fmt: skip
     requests, rows = np.zeros(3, REQUEST), np.zeros(3, DECISION)
     requests["id"] = rows["request"] = [0, 1, 2]
@@ -279,7 +295,7 @@ def test_what_is_measured_while_a_log_is_written_goes_to_its_end(tmp_path: Path)
 def test_two_policies_of_one_name_are_told_apart_by_their_hash(tmp_path: Path) -> None:
     log = live()
     policies = (LoggedPolicy("agent", "old"), LoggedPolicy("agent", "new"))
-    fill_decisions(log.rows, [0, 1, 1])
+    fill_decisions(log.rows, [0, 1, 1], 1.0)
     log = replace(log, context=replace(log.context, policies=policies))
     write_log(log, tmp_path / "log.parquet")
     assert read_log(tmp_path / "log.parquet").rows["decided_by"].tolist() == [0, 1, 1]

@@ -22,10 +22,10 @@ EXAMPLES = {
         [r"(?s)gate:.*│ closest +│ 100\.00.*gate-traced:.*│ closest +│ +[4-7]\d\.\d+ ±"],
     ),
     "04-read-the-decisions": (
-        "python main.py",
+        "../../.venv/bin/python main.py",
         [r"nano +1\d\d\d +1\d\d\d ", r"retail: [5-9]\d\d requests saved, 0 lost"],
     ),
-    "05-gym": ("python main.py", []),
+    "05-gym": ("../../.venv/bin/python main.py", []),
 }
 
 
@@ -38,9 +38,9 @@ def test_the_example_runs_by_its_command_and_shows_what_it_is_for(name: str, tmp
     command, shown = EXAMPLES[name]
     readme = (ROOT / name / "README.md").read_text()
     assert f"```bash\n{command}\n```" in readme
-    copy = shutil.copytree(ROOT / name, tmp_path / name)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = os.environ | {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    copy = shutil.copytree(ROOT / name, tmp_path / "examples" / name)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    environment = os.environ | {"PATH": os.defpath, "PYTHONDONTWRITEBYTECODE": "1"}  # no environment is active
     done = subprocess.run(command.split(), cwd=copy, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     for pattern in shown:

@@ -19,6 +19,7 @@ from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.explain import Explanation, explain
+from fairlead.measure.report.explanation_phrases import because
 from fairlead.policies.decider import Setting
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.learned import Dispatcher, Selector
@@ -266,14 +267,46 @@ def test_the_command_shows_a_request(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "deadline_ms" in text
     assert "chose" in text
     assert "ahead of" in text
+    assert "Chosen because " in text
     assert "whole run" in text
     assert "proc_ms of" in text
-    assert "One at a time" in text
+    assert "one at a time" in text
     document = json.loads(say(capsys, "ecsrl", "--policy", folder, "--request", "7", *SHORT, "--json", "-"))
     assert document["settings"]["request"] == document["decision"]["number"] == 7
     assert document["kind"] == "explanation"
     assert len(document["decision"]["inputs"]) == 4 + 16 * (len(document["decision"]["alternatives"]) - 1) + 2
     assert document["versions"]["onnxruntime"]
+
+
+def decision(values: dict[str, float], moves: dict[str, float], rival: str = "small on xavier") -> dict[str, Any]:
+    inputs = [{"name": n, "unit": "ms" * n.count("_ms"), "value": v, "typical": 9.0} for n, v in values.items()]
+    drivers = [{"name": name, "group": False, "move": move} for name, move in moves.items()]
+    return {"chosen": "small on nano", "rival": rival, "inputs": inputs, "drivers": drivers}
+
+
+def test_the_reasons_are_sentences_that_compare_the_choice_with_its_rival() -> None:
+    values = {"suffered of small on nano": 1.0, "suffered of small on xavier": 2.3, "deadline_ms": 80.0}
+    values |= {"proc_ms of small on nano": 50.0, "proc_ms of small on xavier": 20.0}
+    moves = {"suffered of small on xavier": 1.3, "deadline_ms": 0.2, "proc_ms of small on xavier": -0.4}
+    against = " Against it: the service time is 50 ms on nano, against 20 ms on xavier."
+    assert because(decision(values, moves)) == (
+        "Chosen because the slow-down is 1.0 on nano, against 2.3 on xavier and the deadline is 80 ms (typical 9)."
+        f"{against}"
+    )
+    idle = values | {"in_flight of small on nano": 0.0, "others_in_flight of small on nano": 0.0}
+    one = {"suffered of small on xavier": 1.3}
+    reason = "Chosen because nano is idle (slow-down 1.0, against 2.3 on xavier)."
+    assert because(decision(idle, one)) == reason
+    both = {"suffered of small on nano": 2.0, "suffered of small on xavier": -3.0}  # together against
+    assert because(decision(idle, both)).startswith("Against the choice: nano is idle")
+    assert because(decision(values | {"suffered of small on xavier": 1.0}, one)) == ""
+    near = {"proc_ms of small on nano": 5.0, "proc_ms of large on nano": 7.5}
+    assert because(decision(near, {"proc_ms of small on nano": 1.0}, "large on nano")) == (
+        "Chosen because the service time is 5 ms on small on nano, against 7.5 ms on large on nano."
+    )
+    assert because(decision({"load nano": 90.0}, {"load nano": 1.0})) == (
+        "Chosen because the load of nano is 90 (typical 9)."
+    )
 
 
 def test_the_command_shows_a_window_and_a_fallback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -283,7 +316,7 @@ def test_the_command_shows_a_window_and_a_fallback(tmp_path: Path, capsys: pytes
     assert "requests/s" in text
     bundles.edit(folder, high=[0.0, *[10.0] * 6])
     text = say(capsys, "ecsrl", "--policy", str(folder), "--at", "2.1", *SHORT)
-    assert "its model did not decide (range), the rule closest did: qps " in text
+    assert "The model did not decide (range), so the fallback rule closest did: qps " in text
 
 
 def test_the_report_is_made_fresh_and_from_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

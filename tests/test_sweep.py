@@ -307,7 +307,7 @@ def test_a_sweep_that_was_killed_goes_on_and_ends_in_the_same_bytes(tmp_path: Pa
     finished = before.count(b"\n") - 1
     assert 7 <= finished < 90
     done = sweep(tmp_path, "--json", "resumed.json")
-    assert f"{finished} of 90 trials were finished before (fairlead-sweep-ecsrl-rate.jsonl)" in done.stderr
+    assert f"{finished} of 90 trials are already finished (fairlead-sweep-ecsrl-rate.jsonl)" in done.stderr
     assert "all trials are kept in fairlead-sweep-ecsrl-rate.jsonl" in done.stderr
     lines = file.read_bytes().splitlines()[1:]
     assert file.read_bytes().startswith(before)
@@ -335,5 +335,5 @@ def test_a_disk_that_is_full_costs_no_finished_run(tmp_path: Path) -> None:
     finished = sum(len(s["seeds"]) for s in json.loads(done.stdout)["scenarios"].values())
     assert 1 <= finished < 6
     again = sweep(tmp_path, "--seeds", "2", "--policies", "random", "--json", "again.json")
-    assert f"{finished - 1} of 6 trials were finished before" in again.stderr  # the last did not get into the file
+    assert f"{finished - 1} of 6 trials are already finished" in again.stderr  # the last did not get into the file
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "whole.json").read_bytes()

@@ -30,7 +30,7 @@ from fairlead.learn.tapfinger.training import TapFingerQuestion, train_tapfinger
 from fairlead.policies.bundle import Model
 from fairlead.policies.tasks.allocations import number_of
 from fairlead.policies.tasks.bundle import OUTPUTS, SHIPPED
-from fairlead.policies.tasks.learned import LearnedTaskPolicy, _with_started
+from fairlead.policies.tasks.learned import LearnedTaskPolicy, Placer, _with_started
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
@@ -430,7 +430,7 @@ def test_a_checkpoint_of_another_training_is_refused(trained: Path, tmp_path: Pa
     other = replace(question(trained), world=task_world(load_tasks("tapfinger-3", ("tasks=41",)), ("tasks=41",)))
     with pytest.raises(UserError, match="scenario was"):
         train_tapfinger(other, Quiet(), resume=True)
-    with pytest.raises(UserError, match="there is a training"):
+    with pytest.raises(UserError, match="a training is already there"):
         train_tapfinger(question(trained), Quiet(), resume=False)
     with pytest.raises(UserError, match="no checkpoint to resume"):
         train_tapfinger(question(tmp_path / "none"), Quiet(), resume=True)
@@ -601,7 +601,7 @@ def test_a_bundle_keeps_the_speeds_of_its_training(trained: Path) -> None:
     assert isinstance(policy, LearnedTaskPolicy)
     assert policy.bundle.manifest.document["tasks"]["speeds"] == world.tasks["speeds"]
     assert sorted(world.tasks["speeds"]) == ["insensitive", "sensitive"]
-    assert policy.bundle.warning(policy.name, facts_of(load_tasks("tapfinger-3"), world.plan)) == ""
+    assert policy.bundle.warning("mine", facts_of(load_tasks("tapfinger-3"), world.plan)) == ""
 
 
 def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
@@ -618,19 +618,23 @@ def test_a_broken_bundle_says_so(trained: Path, tmp_path: Path) -> None:
 
         return change
 
+    with pytest.raises(UserError, match=r"policy .*no such folder"):
+        find_task_policy(str(tmp_path / "none"))
+    with pytest.raises(UserError, match=r"policy .*it is a dispatcher"):
+        find_task_policy(broken("kind", edit(kind="dispatcher")))
     wrong = {
-        "no such folder": str(tmp_path / "none"),
         "manifest.json: No such file": broken("empty", lambda folder: (folder / "manifest.json").unlink()),
         "sha256": broken("model", lambda folder: (folder / "model.onnx").write_bytes(b"no")),
         "model.onnx: ": broken("gone", lambda folder: (folder / "model.onnx").unlink()),
         "trained on 'tasks-0'": broken("version", edit(features="tasks-0")),
-        "it is a dispatcher": broken("kind", edit(kind="dispatcher")),
         "it has format 7": broken("format", edit(format=7)),
         "lacks 'resources'": broken("tasks", edit(tasks={})),
     }
     for words, folder in wrong.items():
-        with pytest.raises(UserError, match=f"policy .*{words}"):
-            find_task_policy(folder)
+        placer = find_task_policy(folder).decider(np.zeros(0))
+        assert isinstance(placer, Placer)
+        assert placer.fault
+        assert words in placer.fault.why
     policy = find_task_policy(str(trained))
     testbed = load_tasks("tapfinger-testbed-3")
     with pytest.raises(
@@ -674,7 +678,7 @@ def test_the_stand_alone_form_stops_in_time_and_leaves_a_checkpoint(tmp_path: Pa
     assert find_task_policy(str(out)).summary.startswith("TapFinger agent")
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 2
-    assert again.stderr.startswith(f"tapfinger: {out}: there is a training")
+    assert again.stderr.startswith(f"tapfinger: {out}: a training is already there")
 
 
 @pytest.mark.parametrize(

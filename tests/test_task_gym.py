@@ -19,6 +19,7 @@ from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.gym import tasks
 from fairlead.sim.gym.tasks import TasksEnv, TasksParallelEnv
 from fairlead.sim.tasks.batch import TaskBatch
+from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
@@ -197,7 +198,7 @@ def test_after_the_end_a_step_is_refused() -> None:
 def test_a_batch_that_does_what_the_rule_does_is_as_good_as_the_rule() -> None:
     scenario = load_tasks("tapfinger-3")
     plan = build_task_plan(scenario)
-    given = tuned_rule.parameters(scenario, plan.steps)
+    given = tuned_rule.parameters(facts_of(scenario, plan))
     seeds = list(range(6300, 6332))
     batch = TaskBatch(plan, len(seeds), lambda b, episode: (seeds[b] + 1000 * episode, 3.0))
     found, returns = np.full(len(seeds), np.nan), np.zeros(len(seeds))

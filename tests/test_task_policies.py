@@ -21,7 +21,7 @@ from fairlead.experiments.trial import Trial
 from fairlead.experiments.tune import tune
 from fairlead.policies.conflicts import COPIES, SOFTMAX, prior_of, resolve
 from fairlead.policies.jit import jit
-from fairlead.policies.tasks.allocations import useful
+from fairlead.policies.tasks.allocations import number_of, useful
 from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.replan import fitted_steps
 from fairlead.policies.tasks.sia import restart_factor
@@ -485,7 +485,10 @@ def ways_of(plan: Any, worlds: Any, i: int, latest: int) -> Any:
     reach = int(_reach(plan, worlds, i))
     for n, wait, gpus in product(range(len(plan.capacity)), range(latest), range(1, plan.most[1] + 1)):
         if reach >> n & 1 and gpus <= plan.capacity[n, 1]:
-            steps = int(plan.steps[task["type"], 2 * plan.stride[0] + gpus * plan.stride[1]])
+            amounts = plan.minimum[task["type"]].copy()
+            amounts[:2] = 2, gpus
+            number = number_of(amounts, plan.most, plan.elastic)
+            steps = int(plan.steps[task["type"], number])
             start = int(task["arrival"]) + wait
             yield wait + steps, n, start, start + steps, 2, gpus
 

@@ -208,14 +208,14 @@ def test_the_verdict_names_the_best_its_lead_the_bound_and_what_it_knows(documen
     words = plain(task_verdict(point))
     assert words.startswith(f"{best} ")
     assert f"{point.figure(best, 'completion_steps').mean:.3f} ± " in words
-    assert f"who neither resizes nor pre-empts can't be below {point.bound.mean:.3f} ± " in words
+    assert f"lower bound without resizing or pre-emption: {point.bound.mean:.3f} ± " in words
     assert f"{best} knows the progress and the speed of tasks" in words
-    assert "best without is min, " in words
+    assert "the best policy without such privileges is min, " in words
     assert second in words
     gap = point.from_bound("min")
     assert gap.mean == pytest.approx(point.figure("min", "completion_steps").mean - point.bound.mean)
     point.body["ranking"] = ["min"]
-    assert f"; who neither resizes nor pre-empts can't be below {point.bound.mean:.3f}" in plain(task_verdict(point))
+    assert f"; lower bound without resizing or pre-emption: {point.bound.mean:.3f}" in plain(task_verdict(point))
     assert f", {gap.mean:.3f} ± {gap.ci95:.3f} less." in plain(task_verdict(point))
 
 
@@ -225,7 +225,7 @@ def test_tables_have_every_policy_the_bound_and_what_they_know(whole: dict[str, 
     assert "<td>progress, speed, resize</td>" in html
     assert '<th scope="row">lower bound</th>' in html
     assert html.count('<th scope="col">gpu ') == 2 * 16  # each type by GPUs
-    for heading in ("mean", "behind best", "knows, may", "p50", "p90", "p95", "p99", "sensitive, gpu", "memory"):
+    for heading in ("mean", "behind best", "privileges", "p50", "p90", "p95", "p99", "sensitive, gpu", "memory"):
         assert f'<th scope="col">{heading}</th>' in html, heading
 
 
@@ -264,7 +264,7 @@ def test_changes_of_links_are_marked_and_where_there_is_no_bound_none_is_told(wh
 def test_tasks_that_are_left_where_lines_end_are_told() -> None:
     stuck = made_of({"cut": tasks_scenario(most_steps=10)}, ["min"], [0, 1])
     assert drawn(stuck)["alive"].caption.endswith(" Lines end at step 10; under min tasks go on.")
-    assert "Not done when the run was cut, and counted as done then: min " in task_verdict(task_points(stuck)[0])
+    assert "Unfinished at the end of the run, and counted as finished then: min " in task_verdict(task_points(stuck)[0])
     assert "unfinished, %" in task_tables(task_points(stuck)[0])
 
 
@@ -433,7 +433,7 @@ def test_a_tooltip_tells_what_a_policy_knows(open_page: Open, whole: dict[str, A
     found.page.locator("figure[data-plot=completion] .mark-rect.role-mark path").first.hover()
     tip = found.page.locator("#vg-tooltip-element")
     tip.wait_for(state="visible")
-    assert "knows, may" in tip.inner_text()
+    assert "privileges" in tip.inner_text()
     assert "behind best" in tip.inner_text()
 
 

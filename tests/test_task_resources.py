@@ -165,7 +165,7 @@ def scenario_of(world: str) -> TaskScenario:
     return two_accelerators() if world == "two-accelerators" else load_tasks(WORLDS[world][0], WORLDS[world][1:])
 
 
-def schedule(scenario: TaskScenario, name: str, seeds: Any = (5, 6)) -> Any:
+def schedule(scenario: TaskScenario, name: str, seeds: Any = (5,)) -> Any:
     """What becomes of every task under a policy, and with what; what is given out over time. By role, without names."""
     plan, policy = build_task_plan(scenario), find_task_policy(name)
     worlds = new_worlds(plan, seeds, history=200)
@@ -213,7 +213,7 @@ def test_a_schedule_is_the_same_however_resources_are_written(
     assert schedule(changed, name) == plain_schedule(world, name)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_plan_is_the_same_however_resources_are_written(world: str, seed: int, tmp_path: Path) -> None:
     """Of any number of resources that no task needs, of any role, in any place, under any names."""

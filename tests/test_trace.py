@@ -69,12 +69,13 @@ def trace(*arguments: str, cpu: str = "1", repeats: str = "1") -> int:
     return main(["trace", *arguments, "--cpu", cpu, "--repeats", repeats, "--out", "out"])
 
 
-def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, **options: str) -> str:
-    """The one line that a command which fails says."""
-    assert trace(*arguments, **options) == 2
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1, **options: str) -> str:
+    """The one line that a command which fails says, after how long it expected to take."""
+    assert trace(*arguments, **options) == code
     said = capsys.readouterr()
     assert said.out == ""
-    (line,) = said.err.splitlines()
+    *before, line = said.err.splitlines()
+    assert all(re.match(r"\d+ runs? to do, |the first run took ", other) for other in before)
     return line
 
 
@@ -201,7 +202,7 @@ def test_several_tasks_make_one_family(capsys: pytest.CaptureFixture[str]) -> No
     assert trace(*both, f"more={program(ANSWERS)}", "--target-loss", "trains=0.5") == 2  # the program has changed
     capsys.readouterr()
     assert trace(*both[1:], f"more={program(ANSWERS)}") == 0
-    assert "1 of 2 runs were finished before (out)" in capsys.readouterr().err
+    assert "1 of 2 runs are already finished (out)" in capsys.readouterr().err
     assert list(load_tasks("out/family.yaml").types) == ["answers", "more"]
 
 
@@ -230,6 +231,24 @@ def test_the_bar_tells_the_run_and_how_far_it_is() -> None:
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.stderr)
     assert "task with 1 CPU, run 1 of 3: epoch 1, loss 1" in shown
     assert "2 of 3 runs" in shown
+
+
+def test_it_says_beforehand_how_long_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = iter([0.0, 100.0, 120.0])
+    monkeypatch.setattr("fairlead.cli.trace.command.time.monotonic", lambda: next(now_s))
+    tell = BarTell(Question([], this_machine(None, {}, False), [Allocation(1)], 3, 10, 60.0, tmp_path))
+    monkeypatch.setattr(tell, "_update", lambda share: None)  # its bar looks at the clock
+    monkeypatch.setattr(tell.bar, "update", lambda *args, **fields: None)
+    tell.kept(0, 12)
+    tell.running(Task("convnet", ("x",), "0"), Allocation(1), 1)
+    tell.finished()
+    tell.finished()  # says no more
+    assert capsys.readouterr().err.splitlines() == [
+        "12 runs to do, at most 12 min (--timeout); an estimate follows the first run",
+        "the first run took 20 s; about 3.67 min left if all take as long",
+    ]
 
 
 def test_the_bar_moves_within_a_run(tmp_path: Path) -> None:
@@ -365,7 +384,7 @@ def test_one_that_does_not_want_to_end_is_killed(monkeypatch: pytest.MonkeyPatch
 def test_what_a_task_leaves_behind_neither_holds_it_up_nor_stays() -> None:
     body = "import subprocess\nchild = subprocess.Popen(['sleep', '600'])\nopen('pid', 'w').write(str(child.pid))\n"
     fails = body + "tell(done=1, of=2)\n"
-    assert trace(program(fails), "--timeout", "100") == 2
+    assert trace(program(fails), "--timeout", "100") == 1
     assert ends(int(Path("pid").read_text()))
 
 
@@ -385,7 +404,7 @@ FAILURES = [
 
 @pytest.mark.parametrize(("body", "words"), FAILURES)
 def test_a_task_that_fails_is_one_line(body: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    line = error_of(capsys, program(body), "--target-loss", "0.1")
+    line = error_of(capsys, program(body), "--target-loss", "0.1", code=1)
     assert line.startswith("fairlead: task with 1 CPU: ")
     assert words in line
     assert not list(Path("out").glob("**/run.json"))
@@ -395,14 +414,14 @@ def test_a_task_that_fails_is_one_line(body: str, words: str, capsys: pytest.Cap
 @pytest.mark.parametrize("closed", ["", "os.close(1)\n"])
 def test_a_task_that_hangs_is_ended_and_told(closed: str, capsys: pytest.CaptureFixture[str]) -> None:
     body = f"open('pid', 'w').write(str(os.getpid()))\ntell(epoch=0, loss=2)\n{closed}time.sleep(600)\n"
-    line = error_of(capsys, program(body), "--timeout", "2")
+    line = error_of(capsys, program(body), "--timeout", "2", code=1)
     assert line == ("fairlead: task with 1 CPU: not done in 2 s (--timeout), after 0 epochs, with a loss of 2 at best")
     assert ends(int(Path("pid").read_text()))
 
 
 def test_a_loss_that_does_not_fall_has_no_target(capsys: pytest.CaptureFixture[str]) -> None:
     body = "for epoch in range(9): tell(epoch=epoch, loss=1 + epoch)\n"
-    line = error_of(capsys, program(body), "--epochs", "4")
+    line = error_of(capsys, program(body), "--epochs", "4", code=1)
     assert line.endswith("its loss does not fall: 1 before training, 1 at best in 4 epochs")
 
 
@@ -418,13 +437,13 @@ def test_what_is_finished_is_kept_when_another_run_fails(capsys: pytest.CaptureF
         f"{COUNTS}if len(os.sched_getaffinity(0)) == 1 and not os.path.exists('fixed'): sys.exit('broken')\n{ANSWERS}"
     )
     program(body)
-    line = error_of(capsys, "task.py", cpu="1,2")
+    line = error_of(capsys, "task.py", cpu="1,2", code=1)
     assert line.startswith("fairlead: task with 1 CPU: it failed with exit code 1: broken")
-    assert line.endswith("1 of 2 runs were finished and are kept; the same command goes on with what out has")
+    assert line.endswith("1 of 2 runs are finished and kept; run the same command again to resume from out")
     assert not Path("out/family.yaml").exists()
     Path("fixed").touch()
     assert trace("task.py", cpu="1,2") == 0
-    assert "1 of 2 runs were finished before (out)" in capsys.readouterr().err
+    assert "1 of 2 runs are already finished (out)" in capsys.readouterr().err
     assert Path("count").read_text() == "xxx"  # two CPUs, one that failed, one
     before = {file: file.read_bytes() for file in Path("out").glob("*.*")}
     assert trace("task.py", cpu="1,2") == 0
@@ -454,18 +473,18 @@ def test_other_settings_in_the_same_folder_are_refused(
 ) -> None:
     assert trace(program(TRAINS)) == 0
     capsys.readouterr()
-    line = error_of(capsys, *arguments)
+    line = error_of(capsys, *arguments, code=2)
     assert line.startswith("fairlead: out: task was traced there with ")
     assert words in line
     program(TRAINS + "# changed\n")
-    assert "another program: another --out" in error_of(capsys, "task.py")
+    assert "another program: another --out" in error_of(capsys, "task.py", code=2)
 
 
 def test_two_at_once_in_one_folder_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("out/runs").mkdir(parents=True)
     with Path("out/runs/.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert "another fairlead is tracing into this folder" in error_of(capsys, program(ANSWERS))
+        assert "another fairlead is tracing into this folder" in error_of(capsys, program(ANSWERS), code=2)
 
 
 # ---- interrupts
@@ -519,8 +538,9 @@ def test_an_interrupt_ends_the_task_and_keeps_what_is_finished(
         _, said = process.communicate(timeout=60)
         assert process.returncode == 130
         assert said.splitlines() == [
-            "1 of 2 runs were finished before (out)",
-            "fairlead: interrupted; 1 of 2 runs were finished and are kept; the same command goes on with what out has",
+            "1 of 2 runs are already finished (out)",
+            "1 run to do, at most 10 min (--timeout)",
+            "fairlead: interrupted; 1 of 2 runs are finished and kept; run the same command again to resume from out",
         ]
         assert all(map(ends, pids))
     Path("pids").unlink()
@@ -580,7 +600,7 @@ def test_without_torch_the_tasks_that_ship_say_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert error_of(capsys, "convnet") == "fairlead: the task convnet needs torch: pip install torch"
+    assert error_of(capsys, "convnet", code=2) == "fairlead: the task convnet needs torch: pip install torch"
 
 
 # ---- the machine

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +27,7 @@ import onnxruntime
 import torch
 from stable_baselines3.common.buffers import ReplayBuffer
 
+from fairlead import __version__
 from fairlead.cli.main import _parser, main
 from fairlead.cli.train.agents import aset_learner, ecsrl_learner
 from fairlead.cli.train.serving import _command, _plain, _Teller
@@ -36,6 +36,7 @@ from fairlead.learn.aset.agent import SEVEN, Aset, AsetSettings, WindowGroup
 from fairlead.learn.aset.q_learning import AllActionsDQN
 from fairlead.learn.ecsrl.agent import DispatchGroups, DispatchView, Ecsrl, EcsrlSettings, ascend
 from fairlead.learn.ecsrl.network import Actor
+from fairlead.learn.shared.checkpoint import read_checkpoint
 from fairlead.learn.shared.environments import VALIDATION_SEED, Part, PartsEnv, Place, Stepped
 from fairlead.learn.shared.learner import Learner, falling
 from fairlead.learn.shared.observed_ranges import Seen
@@ -57,6 +58,7 @@ QUICK = {
     "ecsrl": ["worlds=64", "rollout=128", "batch=2048", "gamma=0.99", "gae_lambda=0.95", "learning_rate=5e-4"],
 }
 STEPS = {"aset": "3000", "ecsrl": "80000"}
+TAPFINGER = ["train", "tapfinger", "--scenario", "tapfinger-3"]
 Bundles = dict[str, Path]
 
 
@@ -123,7 +125,7 @@ def test_the_dispatcher_soon_beats_the_best_rule(bundles: Bundles) -> None:
 @pytest.mark.parametrize("agent", ["aset", "ecsrl"])
 def test_the_bundle_computes_what_torch_computes(bundles: Bundles, agent: str) -> None:
     learner = learner_of(agent)
-    parameters = torch.load(bundles[agent] / "checkpoint", weights_only=False)["best_parameters"]
+    parameters = read_checkpoint(bundles[agent] / "checkpoint", "a test")["best_parameters"]
     network: torch.nn.Module
     if isinstance(learner, Ecsrl):
         network, prefix = Actor(learner.slots, 64), "action_net."
@@ -204,10 +206,10 @@ def test_a_training_that_is_stopped_goes_on_where_it_was(agent: str, number: int
         process.send_signal(number)
         words = process.communicate(timeout=120)[1]
         assert process.returncode == 130, words
-    assert "the same command with --resume goes on" in words
+    assert "run the same command with --resume to continue" in words
     assert {"model.onnx", "manifest.json", "curve.csv", "checkpoint"} <= {p.name for p in tmp_path.iterdir()}
     before = curve_of(tmp_path)
-    stopped_at = torch.load(tmp_path / "checkpoint", weights_only=False)["steps"]
+    stopped_at = read_checkpoint(tmp_path / "checkpoint", "a test")["steps"]
     assert int(before[-1]["step"]) <= stopped_at < int(steps)
     assert main([*command, "--resume"]) == 0
     after = curve_of(tmp_path)
@@ -227,30 +229,29 @@ def stop_at(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_stopped_before_it_is_validated_is_kept_and_restored_as_it_was(
     agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def checkpoint() -> tuple[dict[str, Any], Any]:
-        saved = torch.load(tmp_path / "checkpoint", weights_only=False)
-        return saved, learner_of(agent).algorithm.load(BytesIO(saved["model"]), device="cpu")
+    def checkpoint() -> dict[str, Any]:
+        return read_checkpoint(tmp_path / "checkpoint", "a test")
 
     with monkeypatch.context() as here:
         stop_at("step", here)
         assert main(training(agent, tmp_path)) == 130
     assert "there is no bundle yet" in capsys.readouterr().err
     assert not (tmp_path / "manifest.json").exists()
-    before, model = checkpoint()
+    before = checkpoint()
     with monkeypatch.context() as here:
         stop_at("doing", here)  # when it is restored, before the next step
         assert main([*training(agent, tmp_path), "--resume"]) == 130
-    after, again = checkpoint()
-    assert before["steps"] == after["steps"] == model.num_timesteps > 0
-    for ours, theirs in ((model.policy, again.policy), (model.policy.optimizer, again.policy.optimizer)):
-        torch.testing.assert_close(theirs.state_dict(), ours.state_dict(), rtol=0, atol=0)
-    seen = before["seen"].rows()
-    np.testing.assert_array_equal(after["seen"].rows()[: len(seen)], seen)  # then the start of its next episode
+    after = checkpoint()
+    assert before["steps"] == after["steps"] == after["counters"]["num_timesteps"] > 0
+    assert before["counters"] == after["counters"]
+    torch.testing.assert_close(after["parameters"], before["parameters"], rtol=0, atol=0)
+    seen = torch.cat(before["seen"]["kept"])
+    assert torch.equal(torch.cat(after["seen"]["kept"])[: len(seen)], seen)  # then the start of its next episode
     torch.testing.assert_close(after["random"]["torch"], before["random"]["torch"])
     assert after["random"]["actions"] == before["random"]["actions"]
     if agent == "aset":
-        assert after["replay"].pos == before["replay"].pos > 0
-        np.testing.assert_array_equal(after["replay"].rewards, before["replay"].rewards)
+        assert after["replay"]["pos"] == before["replay"]["pos"] > 0
+        torch.testing.assert_close(after["replay"], before["replay"], rtol=0, atol=0)
     assert main([*training(agent, tmp_path), "--resume"]) == 0
     assert (tmp_path / "manifest.json").is_file()
 
@@ -262,7 +263,7 @@ def test_what_is_stopped_before_it_is_validated_is_kept_and_restored_as_it_was(
         (["--resume", "--hyper", "gamma=0.5"], "gamma was 0.99, now 0.5"),
         (["--resume", "--seed", "1"], "seed was 0, now 1"),
         (["--resume", "--set", "duration_s=30"], "scenarios was another"),
-        ([], "there is a training; --resume goes on with it"),
+        ([], "a training is already there; continue it with --resume"),
     ],
 )
 def test_a_training_is_not_mixed_with_another(
@@ -279,6 +280,57 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path, capsys: pytest.
     assert main(training("aset", tmp_path, "--resume")) == 2
     assert "not a checkpoint of fairlead train" in one_error(capsys)
     assert (tmp_path / "checkpoint").read_text() == "a shopping list"
+
+
+class Hostile:
+    """Unpickled, it leaves a trace."""
+
+    def __init__(self, trace: Path) -> None:
+        self._trace = trace
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self._trace),)
+
+
+@pytest.mark.parametrize("agent", ["aset", "ecsrl", "tapfinger"])
+@pytest.mark.parametrize("where", ["whole", "identity", "parameters"])
+def test_a_checkpoint_runs_no_code(agent: str, where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, out = tmp_path / "trace", tmp_path / "out"
+    out.mkdir()
+    hostile: Any = {"identity": {}, "fairlead": __version__, "parameters": {}}
+    hostile = Hostile(trace) if where == "whole" else hostile | {where: Hostile(trace)}
+    torch.save(hostile, out / "checkpoint")
+    command = [*TAPFINGER, "--out", str(out)] if agent == "tapfinger" else training(agent, out)
+    words = [*command, "--resume"]
+    assert main(words) == 2
+    assert "not a checkpoint of fairlead train" in one_error(capsys)
+    assert not trace.exists()
+    torch.load(out / "checkpoint", weights_only=False)
+    assert trace.exists(), "it does run code where it is let"
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_does_not_fit_together_is_told(
+    bundles: Bundles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = read_checkpoint(bundles["aset"] / "checkpoint", "a test")
+    for wrong in (
+        {"rule_figures": torch.zeros(3)},
+        {"best": 99},
+        {"points": [{}]},
+        {"parameters": {"policy": {}}},
+        {"counters": {}},
+        {"env": []},
+        {"replay": saved["replay"] | {"pos": 10**9}},
+        {"replay": saved["replay"] | {"rewards": torch.zeros(1)}},
+        {"random": saved["random"] | {"torch": torch.zeros(2)}},
+        {"seen": saved["seen"] | {"kept": [torch.zeros(3, 1)]}},
+    ):
+        out = tmp_path / "other"
+        out.mkdir(exist_ok=True)
+        torch.save(saved | wrong, out / "checkpoint")
+        assert main(training("aset", out, "--resume")) == 2, wrong
+        assert "not a whole checkpoint" in one_error(capsys)
 
 
 def test_two_trainings_do_not_share_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,11 +149,12 @@ def test_a_package_that_is_missing_is_named(
     assert "to get what is missing: pip install magikal==1.0.3\n" in said
 
 
-def test_a_cache_that_can_t_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_cache_can_be_written_models_are_made_in_a_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(UserError, match="can't make this folder"):
-        find_model(LITE[0])
+    assert find_model(LITE[0])[0].is_file()
 
 
 def test_a_file_is_a_path_and_all_else_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

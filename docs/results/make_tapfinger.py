@@ -153,7 +153,7 @@ def stated(found: list[Found]) -> str:
 def table(one: Found) -> str:
     """Everyone in a setting, best first."""
     lines = [
-        "| policy | mean completion, steps | agent - it | median | p95 | knows, may |",
+        "| policy | mean completion, steps | agent - it | median | p95 | privileges |",
         "|---|---|---|---|---|---|",
     ]
     few = SETTINGS[one.name].few

@@ -2,6 +2,7 @@
 # Installs the package into a folder of its own, away from the environment, and compares its policies with one of Fairlead's.
 set -eu
 cd "$(dirname "$0")"
+PATH=$(cd ../.. && pwd)/.venv/bin:$PATH # what `make up` made
 site=$(mktemp -d)
 trap 'rm -rf "$site"' EXIT
 uv pip install --quiet --offline --no-cache --no-deps --no-build-isolation --python "$(command -v python)" --target "$site" .

@@ -28,31 +28,31 @@ from fairlead.measure.interrupts import on_stop
 
 _EXAMPLES = """\
 examples:
-  fairlead scenarios                               what ships
-  fairlead show full-edge                          one scenario, with its assumptions
-  fairlead compare full-edge --seeds 5             every policy, paired seeds, confidence intervals
+  fairlead scenarios                               the scenarios that ship
+  fairlead show full-edge                          a scenario and its assumptions
+  fairlead compare full-edge --seeds 5             all rules on the same seeds, with confidence intervals
   fairlead compare full-edge --set rate=100 --policies closest,load-balancing --json out.json
   fairlead sweep full-edge --param rate --values 20:120:20
   fairlead report out.json --plots plots           a page with plots, and the plots as PNG and SVG
   fairlead compare tapfinger-3 --seeds 50          the same for tasks on clusters (training jobs and the like)
-  fairlead degradation simulate ecsrl              how workloads slow each other down on its devices
-  fairlead train aset --scenario full-edge --out runs/mine        an agent that picks the rule of each window
+  fairlead degradation simulate ecsrl              how models slow each other down on its devices
+  fairlead train aset --scenario full-edge --out runs/mine        an agent that chooses the rule for each window
   fairlead explain ecsrl --policy ecsrl --at 30    why a learned policy decided as it did
-  fairlead detect                                  what accelerators this host has
+  fairlead detect                                  the accelerators of this host
   fairlead profile model.onnx                      what a model is made of, and what it costs
-  fairlead predict model.onnx --all                how long it takes on devices, and where it can't run
+  fairlead predict model.onnx --all                its time on all known devices
   fairlead calibrate                               this machine's rates, for predictions
-  fairlead models                                  real models to try this with
+  fairlead models                                  real models to try
   fairlead degradation measure a.onnx b.onnx       how models slow each other down on this machine
-  fairlead trace convnet --cpu 1,2 --out traces    how fast a task is with so many CPUs, for the world of tasks
+  fairlead trace convnet --cpu 1,2 --out traces    how fast a training is on 1 and on 2 CPUs
 """
 
 _EXIT_CODES = """
 exit codes:
-  0     all went well
-  1     the run failed, or what it needs: a full disk, a folder that has gone, a process or a policy that crashed
-  2     wrong input or wrong use; nothing was run
-  130   interrupted by Ctrl-C, SIGTERM or SIGHUP; what was finished is kept
+  0     success
+  1     the run failed: a full disk, a deleted folder, a process or policy that crashed
+  2     wrong input; nothing was run
+  130   interrupted by Ctrl-C, SIGTERM or SIGHUP; finished work is kept
 """
 
 

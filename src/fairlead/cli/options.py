@@ -41,6 +41,6 @@ def add_set(parser: argparse.ArgumentParser, words: str = "change a field of the
 
 def add_outputs(parser: argparse.ArgumentParser) -> None:
     """`--json`, `--report`, `--plots`."""
-    parser.add_argument("--json", metavar="FILE", help="write all figures there (-: to standard output)")
-    parser.add_argument("--report", metavar="FILE.html", help="make a page with interactive plots")
-    parser.add_argument("--plots", metavar="DIR", help="write the plots there, as PNG and SVG")
+    parser.add_argument("--json", metavar="FILE", help="write all figures to FILE (-: standard output)")
+    parser.add_argument("--report", metavar="FILE.html", help="write a page with interactive plots to FILE.html")
+    parser.add_argument("--plots", metavar="DIR", help="write the plots into DIR, as PNG and SVG")

@@ -33,7 +33,7 @@ _PATIENCE_S = 20  # for a cluster's head that does not answer
 
 def on_ray(trials: Sequence[Trial], address: str) -> Results:
     """Connect to the cluster at `address` (host:port, `auto` or ray://host:port) and run the trials there."""
-    _check(address)
+    check_address(address)
     wanted = {label: ingredients(trial) for label, trial in {p.label: p for p in trials}.items()}
     context = multiprocessing.get_context("spawn")
     ours, its = context.Pipe()
@@ -82,7 +82,7 @@ def _received(pipe: Connection, when_lost: str) -> TrialResult | None:
     return message
 
 
-def _check(address: str) -> None:
+def check_address(address: str) -> None:
     """Find the plain mistakes at once; Ray takes its time."""
     match = _ADDRESS.fullmatch(address)
     if not match:

@@ -67,7 +67,7 @@ def _sent_ms(log: DecisionLog, bins: Any, number: int) -> Any:
     work_ms = (of("base_ms") + of("per_kb_ms") * log.requests["size_kb"][request]) * log.work[request]
     node = np.array([nodes.index(d.node) for d in deployments], np.int64)[there]
     where = node * number + bins[request]
-    sums = np.bincount(where, work_ms * of("batch_share") * of("node_share"), len(nodes) * number)
+    sums = np.bincount(where, work_ms * of("batch_share") * of("node_share"), len(nodes) * number).astype(np.float64)
     return sums.reshape(len(nodes), number)
 
 

@@ -6,18 +6,24 @@ ONNX Runtime. Weights are never read, their shapes suffice. The package `onnx` i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from fairlead.domain.errors import UserError, nearest, one_line
+from fairlead.domain.errors import UserError, as_typed, nearest, one_line, shown
+from fairlead.inputs.files import MB, read_bytes
 from fairlead.profile.analysis import Analysis, Layer, Tensor
 from fairlead.profile.operators import kind_of, learnt_inputs, macs_of
-from fairlead.profile.runtime import open_session
+from fairlead.profile.shape_run import run_for_shapes
 
+_MOST_MB: Final = 2048  # more, protobuf can't hold in one message
+_MOST_ELEMENTS: Final = 10**13
+_WORD, _MESSAGE = 9, 11  # protobuf's types of fields
 _OURS = ("", "ai.onnx")
 _BITS = {"int4": 0.5, "uint4": 0.5, "float4e2m1": 0.5, "int2": 0.25, "uint2": 0.25, "bfloat16": 2.0}
 
@@ -44,7 +50,7 @@ def analyse(path: Path, sizes: Mapping[str, int] | None = None, batch: int = 1) 
     wanted = [name for node in model.graph.node for name in (*node.input, *node.output)]
     by_running = bool(shapes.unknown(wanted))
     if by_running:
-        _run_for_shapes(onnx, path, model, shapes, shapes.unknown(wanted))
+        _run_for_shapes(onnx, path, model, inputs, shapes, shapes.unknown(wanted))
     try:
         layers = [layer for node in model.graph.node for layer in _layers(onnx, node, shapes)]
     except UserError as error:
@@ -65,7 +71,10 @@ def size_inputs(path: Path, model: Any, sizes: Mapping[str, int] | None = None, 
     _give_sizes(path, inputs, dict(sizes or {}), batch)
     kinds = {one.name: one.type.tensor_type for one in inputs}
     shapes = {name: tuple(d.dim_value for d in kind.shape.dim) for name, kind in kinds.items()}
-    return tuple(make_tensor(name, shapes[name], kind.elem_type) for name, kind in kinds.items())
+    try:
+        return tuple(make_tensor(name, shapes[name], kind.elem_type) for name, kind in kinds.items())
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def import_onnx() -> Any:
@@ -80,24 +89,48 @@ def import_onnx() -> Any:
 def read_model(path: Path) -> Any:
     """The model of a file, as `onnx` has it; weights that are kept in other files are not read, but must be there."""
     onnx = import_onnx()
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: can't read it: {error.strerror}") from error
+    content = read_bytes(path, _MOST_MB)
     try:
         model = onnx.load_from_string(content)
     except Exception:  # protobuf's own, of which there are several
         model = None
     if model is None or not model.graph.node:
         raise UserError(f"{path}: not an ONNX model")
-    for one in model.graph.initializer:
-        if one.data_location == onnx.TensorProto.EXTERNAL:
-            told = {entry.key: entry.value for entry in one.external_data}
-            file = path.parent / told.get("location", "")
-            end = int(told.get("offset", 0)) + int(told.get("length", 0))
-            if not file.is_file() or file.stat().st_size < end:
-                raise UserError(f"{path}: its weights are in {told.get('location')}, which is not there as a whole")
+    _check_message(onnx, path, model)
     return model
+
+
+def _check_message(onnx: Any, path: Path, message: Any) -> None:
+    """Refuse words that are no text, sizes that are none, and weights in files that are not there, also far inside."""
+    if isinstance(message, onnx.TensorProto):
+        if any(not 0 <= n <= _MOST_ELEMENTS for n in (*message.dims, prod(message.dims))):
+            raise UserError(
+                f"{path}: tensor {shown(message.name)} has the impossible sizes {shown(list(message.dims))}"
+            )
+        if message.data_location == onnx.TensorProto.EXTERNAL:
+            _check_external(path, {entry.key: entry.value for entry in message.external_data})
+    for kind, value in message.ListFields():
+        if kind.type not in (_WORD, _MESSAGE):
+            continue
+        for one in [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value:
+            if isinstance(one, bytes):  # what protobuf makes of words that are not UTF-8
+                raise UserError(f"{path}: not an ONNX model: {shown(one)} is no text")
+            if kind.type == _MESSAGE:
+                _check_message(onnx, path, one)
+
+
+def _check_external(path: Path, told: Mapping[str, str]) -> None:
+    """Whether weights that are kept in another file are there: a plain file in the model's folder."""
+    location = told.get("location", "")
+    if not location or os.path.isabs(location) or ".." in Path(location).parts:
+        raise UserError(f"{path}: its weights are in {shown(location)}, which is outside of its folder")
+    file = path.parent / location
+    try:
+        first, length = int(told.get("offset", 0)), int(told.get("length", 0))
+    except ValueError:
+        first = length = -1
+    if min(first, length) < 0 or not file.is_file() or file.stat().st_size < first + length:
+        raise UserError(f"{path}: its weights are in {as_typed(location)}, which is not there as a whole")
 
 
 def _check_operators(onnx: Any, path: Path, graph: Any) -> None:
@@ -145,11 +178,10 @@ def _inferred(onnx: Any, path: Path, model: Any) -> _Shapes:
     for one in model.graph.output:
         one.type.tensor_type.ClearField("shape")
     try:
-        known = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        shapes = _Shapes()
+        _note(onnx.shape_inference.infer_shapes(model, data_prop=True).graph, shapes)
     except Exception as error:
         raise UserError(f"{path}: its shapes do not fit together: {one_line(error)}") from None
-    shapes = _Shapes()
-    _note(known.graph, shapes)
     return shapes
 
 
@@ -175,8 +207,11 @@ def _note(graph: Any, shapes: _Shapes) -> None:
 
 
 def make_tensor(name: str, shape: tuple[int, ...], number: int) -> Tensor:
-    """A tensor of one of the types that ONNX numbers."""
+    """A tensor of one of the types that ONNX numbers. Raises ValueError where there is none of such a type or size."""
     onnx = import_onnx()
+    known = number in onnx.TensorProto.DataType.values()
+    if not known or min(shape, default=0) < 0 or prod(shape) > _MOST_ELEMENTS:
+        raise ValueError(f"tensor {shown(name)} has an impossible type or size: {number}, {shown(list(shape))}")
     kind = onnx.TensorProto.DataType.Name(number).lower() if number else "float"
     kind = {"float": "float32", "double": "float64"}.get(kind, kind)
     if kind in _BITS:
@@ -187,30 +222,27 @@ def make_tensor(name: str, shape: tuple[int, ...], number: int) -> Tensor:
         return Tensor(name, shape, kind, 1.0)
 
 
-def _run_for_shapes(onnx: Any, path: Path, model: Any, shapes: _Shapes, unknown: list[str]) -> None:
+def _run_for_shapes(
+    onnx: Any, path: Path, model: Any, inputs: tuple[Tensor, ...], shapes: _Shapes, unknown: list[str]
+) -> None:
     """Run it once on zeros, and see what sizes come out."""
     outputs = {one.name for one in model.graph.output}
     made = {name for node in model.graph.node for name in node.output}
     model.graph.output.extend(
         onnx.ValueInfoProto(name=name) for name in dict.fromkeys(unknown) if name in made - outputs
     )
+    stored = onnx.external_data_helper.ExternalDataInfo
+    files = {stored(one).location for one in model.graph.initializer if one.external_data}
     try:
-        onnx.load_external_data_for_model(model, str(path.parent))
-        session = open_session(model.SerializeToString(), optimise="no")
-        given = {one.name: _zeros(shapes.of[one.name]) for one in session.get_inputs()}
-        names = [one.name for one in session.get_outputs()]
-        for name, value in zip(names, session.run(names, given), strict=True):
-            if hasattr(value, "shape"):
-                number = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-                shapes.of[name] = make_tensor(name, tuple(value.shape), number)
+        content = model.SerializeToString()
+        weights_mb = (len(content) + sum((path.parent / file).stat().st_size for file in files)) / MB
+        sizes = run_for_shapes(content, path.parent, inputs, weights_mb)
+        for name, (shape, kind) in sizes.items():
+            number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+            shapes.of[name] = make_tensor(name, shape, number)
     except Exception as error:
-        raise UserError(
-            f"{path}: its sizes can't be told without a run, and it does not run: {one_line(error)}"
-        ) from None
-
-
-def _zeros(tensor: Tensor) -> Any:
-    return np.zeros(tensor.shape, np.dtype(tensor.type if tensor.type != "string" else "object"))
+        why = error if isinstance(error, UserError) else one_line(error)
+        raise UserError(f"{path}: its sizes can't be told without a run, and it does not run: {why}") from None
 
 
 def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
@@ -235,7 +267,7 @@ def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
     ins, outs = [tensor.shape if tensor else () for tensor in found], [tensor.shape for tensor in outputs] or [()]
     try:
         kind, macs = kind_of(node.op_type, attributes, ins, outs), macs_of(node.op_type, attributes, ins, outs)
-    except (IndexError, ValueError):  # of a branch that was not taken, say
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # of a branch not taken, say
         raise UserError(
             f"the sizes of layer {_name(node)!r} ({node.op_type}) can't be told, not by a run either"
         ) from None
@@ -257,8 +289,14 @@ def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
 
 def attributes_of(node: Any) -> dict[str, Any]:
     """The attributes of a node, as Python has them."""
-    found = {one.name: import_onnx().helper.get_attribute_value(one) for one in node.attribute}
-    return {key: value.decode() if isinstance(value, bytes) else value for key, value in found.items()}
+    found = {}
+    for one in node.attribute:
+        try:
+            value = import_onnx().helper.get_attribute_value(one)
+        except ValueError:  # of a type that there is not
+            continue
+        found[one.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return found
 
 
 def _name(node: Any) -> str:

@@ -10,7 +10,7 @@ from fairlead.cli.options import FIELDS, SCENARIO, add_set, command
 def add_catalog(commands: Any) -> None:
     """`fairlead scenarios`, `policies` and `show`."""
     commands.add_parser("scenarios", help="list the scenarios that ship")
-    commands.add_parser("policies", help="list the policies, third parties' included")
+    commands.add_parser("policies", help="list all policies, including those of installed plugins")
     words = "show a scenario and its assumptions"
     show = command(commands, "show", words, "Show a scenario, with the source of every figure.", FIELDS)
     show.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)

@@ -48,7 +48,7 @@ def run_measure(args: argparse.Namespace) -> int:
             write_whole(Path(args.scenario), scenario_text(found, _accuracy(workloads)))
             note(f"scenario written to {args.scenario}")
     if found.interrupted:
-        note(f"fairlead: interrupted; mixes of up to {found.most} of each were whole, and are shown")
+        note(f"fairlead: interrupted; combinations of up to {found.most} of each model are complete and shown")
         return 130
     return 0
 

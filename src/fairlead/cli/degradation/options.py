@@ -8,8 +8,8 @@ from fairlead.cli.options import FIELDS, SCENARIO, add_outputs, add_set, command
 
 _EXAMPLES = """\
 examples:
-  fairlead degradation simulate ecsrl                                  what a scenario's devices do, in the simulator
-  fairlead degradation measure efficientnet-lite0 ppocr-det            what models do to each other on this machine
+  fairlead degradation simulate ecsrl                                  interference in a scenario
+  fairlead degradation measure efficientnet-lite0 ppocr-det            interference of two models on this machine
 """
 
 _SIMULATE_EXAMPLES = """\
@@ -33,8 +33,8 @@ def add_degradation(commands: Any) -> None:
         commands,
         "degradation",
         "show how models that share a device slow each other down",
-        "How much longer a model takes beside others on the same device: of a scenario, in the simulator, or of real\n"
-        "models on this machine.",
+        "Show interference: how much longer a model takes when others run on the device. `simulate` shows it for a\n"
+        "scenario, `measure` measures real models on this machine.",
         _EXAMPLES,
     )
     which = degradation.add_subparsers(dest="where", metavar="simulate|measure", required=True)
@@ -47,14 +47,14 @@ def _add_simulate(commands: Any) -> None:
     simulate = command(
         commands,
         "simulate",
-        "show how workloads slow each other down on a scenario's shared devices",
-        "Measure, in the simulator, the time of one more workload beside those that run already: a matrix\n"
-        "for each arriving model and device, the curve over their number with a linear fit, and its slope by rho.",
+        "show how models slow each other down on a scenario's shared devices",
+        "Measure in the simulator how long one more model takes beside those that already run: a matrix for each\n"
+        "arriving model and device, the curve over their number with a linear fit, and its slope by rho.",
         _SIMULATE_EXAMPLES + FIELDS,
     )
     simulate.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
     simulate.add_argument(
-        "--max", type=int, default=6, metavar="N", help="up to so many of each model run already (default 6)"
+        "--max", type=int, default=6, metavar="N", help="at most N of each model already run (default 6)"
     )
     add_set(simulate)
     add_outputs(simulate)
@@ -66,32 +66,38 @@ def _add_measure(commands: Any) -> None:
         commands,
         "measure",
         "measure how models slow each other down on this machine",
-        "Run models side by side in processes of their own and measure the time of one more beside those that run\n"
-        "already: a matrix for each arriving model, the curve over their number with its fit, where it begins and how\n"
-        "steep it is beyond the number of cores. What does not fit into memory is not run. Takes minutes.",
+        "Run models side by side, each in its own process, and measure how long one more takes beside them: a matrix\n"
+        "for each arriving model, and the curve over their number with its fit. Combinations that do not fit into\n"
+        "memory are skipped. This takes minutes.",
         _MEASURE_EXAMPLES,
     )
     measure.add_argument("models", nargs="+", metavar="MODEL", help="an ONNX file, or a name of `fairlead models`")
     measure.add_argument(
-        "--max", type=int, default=6, metavar="N", help="up to so many of each model run already (default 6)"
+        "--max", type=int, default=6, metavar="N", help="at most N of each model already run (default 6)"
     )
-    measure.add_argument("--repeats", type=int, default=2, metavar="N", help="of each mix (default 2)")
-    measure.add_argument("--threads", type=int, default=1, metavar="N", help="of each workload (default 1)")
+    measure.add_argument(
+        "--repeats", type=int, default=2, metavar="N", help="measurements of each combination (default 2)"
+    )
+    measure.add_argument("--threads", type=int, default=1, metavar="N", help="threads of each model (default 1)")
     measure.add_argument(
         "--size",
         action="append",
         default=[],
         metavar="[MODEL:]NAME=N",
-        help="of a dimension that the file leaves open; MODEL: where there are several",
+        help="size of a dimension that the model file leaves open; MODEL is needed if several models have it",
     )
     measure.add_argument(
         "--memory-mb",
         type=float,
         metavar="N",
-        help="for all workloads together (default: what is free, less a reserve)",
+        help="memory for all models together (default: free memory less a reserve)",
     )
     measure.add_argument(
-        "--wait", type=float, default=60.0, metavar="S", help="for others to be quiet, in all at most (default 60)"
+        "--wait",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="wait at most S seconds in all until other processes are quiet (default 60)",
     )
-    measure.add_argument("--scenario", metavar="FILE.yaml", help="write a scenario with what was measured")
+    measure.add_argument("--scenario", metavar="FILE.yaml", help="write a scenario with the measured interference")
     add_outputs(measure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import asdict
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,14 +16,15 @@ from fairlead.cli.experiments.tables import Columns, foot, head, print_fitting
 from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError
 from fairlead.experiments.explain import SOON_S, Alternative, Driver, Explanation, as_document, explain
+from fairlead.measure.report.explanation_phrases import because
 from fairlead.policies.interface import find
 from fairlead.scenarios.loader import load
 
 _MOST_INPUTS, _MOST_GROUPS = 10, 6
 _LEAST_IMPORTANT_FIRST = ("what it does", "in flight", "mJ", "accuracy", "outcome", "not possible", "expected ms")
 _WHAT_DROVE = (
-    "what drove it: how far the margin would shrink were this at its value typical of training (below 0: grow). "
-    "One at a time: what inputs do together is not in it"
+    "Inputs that mattered most: how far the margin would shrink if this input had its typical value of training "
+    "(below 0: grow). Inputs are changed one at a time; joint effects are not shown."
 )
 
 
@@ -65,17 +67,19 @@ def show(out: Console, found: Explanation, policy: str) -> None:
     if found.kind == "window":
         out.print(escape("; ".join(f"{i.name} {i.value:.4g} {i.unit}".strip() for i in found.inputs)))
     out.print(f"[bold]{escape(policy)}[/bold] chose [bold]{escape(found.chosen)}[/bold]{escape(_ahead(found))}")
+    if found.drivers and (reasons := because(asdict(found))):
+        out.print(escape(reasons))
     if found.fallback:
         out.print(escape(_fell_back(found)))
     columns = _alternatives(found)
     print_fitting(out, columns, [heading for heading in _LEAST_IMPORTANT_FIRST if heading in columns])
     if any(a.replayed for a in found.alternatives):
         out.print(
-            f"replayed: requests in time and accurate, more than with {escape(found.chosen)}, among those that arrive "
-            f"within {SOON_S:g} s and in the whole run; one seed, so with its chance"
+            f"Replay: change in successful requests against {escape(found.chosen)}, among those that arrive within "
+            f"{SOON_S:g} s and in the whole run. One seed only, so chance plays a part."
         )
         if not any(a.replayed.run or a.replayed.soon for a in found.alternatives if a.replayed):
-            out.print("no alternative would have changed anything: all bind alike, or there was nothing to bind")
+            out.print("No alternative would have changed anything: all decide alike, or there was nothing to decide.")
     if found.drivers:
         out.print(f"\n{_WHAT_DROVE}")
         for drivers, most in (
@@ -95,7 +99,7 @@ def _ahead(found: Explanation) -> str:
 
 def _fell_back(found: Explanation) -> str:
     outside = [f"{i.name} {i.value:.4g} ({i.low:.4g} to {i.high:.4g} in training)" for i in found.inputs if i.outside]
-    return f"its model did not decide ({found.fallback}), the rule {found.rule} did" + (
+    return f"The model did not decide ({found.fallback}), so the fallback rule {found.rule} did" + (
         f": {', '.join(outside)}" if outside else ""
     )
 
@@ -128,7 +132,7 @@ def _show_drivers(out: Console, found: Explanation, drivers: list[Driver], most:
     strong = [d for d in drivers if d.move][:most]
     group = drivers[0].group
     if not strong:
-        out.print(f"[dim]none of {len(drivers)} {'groups of inputs' if group else 'inputs'} moves it[/dim]")
+        out.print(f"[dim]None of {len(drivers)} {'groups of inputs' if group else 'inputs'} changes the margin[/dim]")
         return
     seen = {i.name: i for i in found.inputs}
     columns = {"inputs that belong together" if group else "input": [d.name for d in strong]}
@@ -139,7 +143,7 @@ def _show_drivers(out: Console, found: Explanation, drivers: list[Driver], most:
     columns["then chosen"] = ["the same" if d.then == found.chosen else d.then for d in strong]
     print_fitting(out, columns, ["then chosen"] if group else ["then chosen", "typical", "value"])
     if len(drivers) > len(strong):
-        out.print(f"[dim]{len(drivers) - len(strong)} more, of less or no effect: --json has them[/dim]")
+        out.print(f"[dim]{len(drivers) - len(strong)} more have less or no effect; --json has them[/dim]")
 
 
 def _more(a: Alternative, field: str) -> str:

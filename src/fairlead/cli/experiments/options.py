@@ -58,11 +58,11 @@ def add_compare(commands: Any) -> None:
         _COMPARE_EXAMPLES + FIELDS,
     )
     compare.add_argument("scenarios", nargs="+", metavar="SCENARIO", help=SCENARIO)
-    _add_experiment(compare, checkpoint="keep every finished piece there, and go on from what is there")
+    _add_experiment(compare, checkpoint="save finished trials in FILE, and resume from it")
     compare.add_argument(
         "--log",
         metavar="DIR",
-        help="write what became of every request there, as Parquet: a file for each scenario, policy and seed",
+        help="write a Parquet file into DIR for each scenario, policy and seed, with every request and its outcome",
     )
 
 
@@ -73,21 +73,21 @@ def add_sweep(commands: Any) -> None:
         "sweep",
         "compare policies over the values of one field of a scenario",
         "Compare policies on one scenario at several values of one of its fields, over the same seeds.\n"
-        "A sweep that was stopped or killed goes on where it was when the same command is run again.",
+        "Run the same command again to resume a sweep that was stopped or killed.",
         _SWEEP_EXAMPLES + FIELDS,
     )
     sweep.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
-    sweep.add_argument("--param", required=True, metavar="FIELD", help="the field, named as in --set")
+    sweep.add_argument("--param", required=True, metavar="FIELD", help="field to vary, named as in --set")
     sweep.add_argument(
         "--values",
         required=True,
         metavar="V,W|START:STOP:STEP",
-        help="its values (20,40,60 or 20:120:20, stop included)",
+        help="values of the field (20,40,60 or 20:120:20, stop included)",
     )
     _add_experiment(
         sweep,
-        checkpoint="keep every finished piece there, and go on from what is there "
-        "(default: fairlead-sweep-SCENARIO-FIELD.jsonl in this folder; none: no file)",
+        checkpoint="save finished trials in FILE, and resume from it (default: fairlead-sweep-SCENARIO-FIELD.jsonl "
+        "in this folder; none: save nothing)",
     )
 
 
@@ -97,14 +97,17 @@ def add_tune(commands: Any) -> None:
         commands,
         "tune",
         "find the best fixed rule for a scenario of tasks",
-        "Find the parameters of the policy tuned-rule: the order of types, what each should get, with how little it\n"
-        "may start, and how clusters are filled, on workloads that no comparison uses. It goes into the scenario.",
+        "Find the parameters of the policy tuned-rule on workloads that no comparison uses: the order of task types,\n"
+        "how much each type should get, the least it may start with, and how clusters are filled. The command prints\n"
+        "them as an entry for the scenario file.",
         _TUNE_EXAMPLES,
     )
     tune.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
     add_set(tune)
-    tune.add_argument("--workloads", type=int, default=48, metavar="N", help="to tune on (default 48)")
-    tune.add_argument("--json", metavar="FILE", help="write what was found there")
+    tune.add_argument(
+        "--workloads", type=int, default=48, metavar="N", help="how many workloads to tune on (default 48)"
+    )
+    tune.add_argument("--json", metavar="FILE", help="write the parameters to FILE")
 
 
 def add_report(commands: Any) -> None:
@@ -116,10 +119,10 @@ def add_report(commands: Any) -> None:
         "Make a self-contained HTML page of a result that --json wrote.",
         _REPORT_EXAMPLES,
     )
-    words = "what --json of compare, sweep, degradation or explain wrote"
+    words = "a file that --json of compare, sweep, degradation or explain wrote"
     report.add_argument("result", metavar="RESULT.json", help=words)
-    report.add_argument("-o", "--output", metavar="FILE", help="the page (default: RESULT.html)")
-    report.add_argument("--plots", metavar="DIR", help="write the plots there too, as PNG and SVG")
+    report.add_argument("-o", "--output", metavar="FILE", help="name of the page (default: RESULT.html)")
+    report.add_argument("--plots", metavar="DIR", help="also write the plots into DIR, as PNG and SVG")
 
 
 def add_explain(commands: Any) -> None:
@@ -128,27 +131,30 @@ def add_explain(commands: Any) -> None:
         commands,
         "explain",
         "show why a learned policy decided as it did",
-        "Play a scenario with a learned policy and explain one of its decisions: what it saw, what the\n"
-        "alternatives were worth to it, and which inputs drove the choice.",
+        "Play a scenario with a learned policy and explain one of its decisions: its inputs, the value\n"
+        "it gave to each alternative, and the inputs that mattered most.",
         _EXPLAIN_EXAMPLES + FIELDS,
     )
     explain.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
     explain.add_argument(
-        "--policy", required=True, metavar="NAME|FOLDER", help="a learned one of `fairlead policies`, or a bundle"
+        "--policy",
+        required=True,
+        metavar="NAME|FOLDER",
+        help="a learned policy of `fairlead policies`, or the folder of a bundle",
     )
     which = explain.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "--at",
         type=float,
         metavar="SECONDS",
-        help="the window under way then, or the first request decided from then on",
+        help="explain the window at this time, or the first request decided from then on",
     )
-    which.add_argument("--request", type=int, metavar="ID", help="this request, by its number in the workload")
-    explain.add_argument("--seed", type=int, default=0, metavar="N", help="of the workload (default 0)")
+    which.add_argument("--request", type=int, metavar="ID", help="explain the request of this number in the workload")
+    explain.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the workload (default 0)")
     explain.add_argument(
         "--replay",
         action="store_true",
-        help="run it again with each alternative in the place of this one decision, and tell the difference",
+        help="run again with each alternative instead of this decision, and show the difference",
     )
     add_set(explain)
     add_outputs(explain)
@@ -159,18 +165,16 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
     parser.add_argument(
         "--policies",
         metavar="A,B",
-        help="names of `fairlead policies`, folders of bundles, or rules for all of these (default: rules)",
+        help="names of `fairlead policies`, folders of bundles, or `rules` for all rules (default: rules)",
     )
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many seeds (default 5)")
-    parser.add_argument("--first-seed", type=int, default=0, metavar="N", help="the first of them (default 0)")
+    parser.add_argument("--first-seed", type=int, default=0, metavar="N", help="first seed (default 0)")
     add_set(parser)
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--jobs", type=int, metavar="N", help="processes (default: one per core, when there is enough to do)"
+        "--jobs", type=int, metavar="N", help="number of processes (default: one per core, fewer for a short run)"
     )
-    where.add_argument(
-        "--ray", metavar="ADDRESS", help="run on the Ray cluster there: host:port, auto, or ray://host:port"
-    )
+    where.add_argument("--ray", metavar="ADDRESS", help="run on the Ray cluster at host:port, ray://host:port, or auto")
     add_outputs(parser)
     parser.add_argument("--checkpoint", metavar="FILE", help=checkpoint)
-    parser.add_argument("--no-bound", action="store_true", help="leave out the bound, which takes its time")
+    parser.add_argument("--no-bound", action="store_true", help="do not compute the upper bound, which takes a while")

@@ -21,7 +21,7 @@ from fairlead.cli.console import console
 from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError
 from fairlead.experiments.compare import Comparison, compare
-from fairlead.experiments.ray_workers import on_ray
+from fairlead.experiments.ray_workers import check_address, on_ray
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.trial import AnyScenario
@@ -49,6 +49,8 @@ def check_options(args: argparse.Namespace) -> None:
         raise UserError(f"--first-seed {args.first_seed}: expected a whole number from 0, and all seeds below 2^31")
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs}: at least 1 is needed")
+    if args.ray is not None:
+        check_address(args.ray)
     if args.checkpoint == "":
         raise UserError("--checkpoint: a name is missing")
     check_log(args)
@@ -102,11 +104,11 @@ def answer(
         raise UserError("--log: tasks have no decision log; requests do (see `fairlead scenarios`)")
     if logs:
         check_folder(logs)
+    workers = _workers(args, len(scenarios))
     policies = _policies(adapter, args.policies)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress() as bar:
         progress = ProgressTeller(bar, args, checkpoint)
-        workers = _workers(args, len(scenarios))
         result = compare(scenarios, policies, seeds, workers, checkpoint, progress, not args.no_bound, logs)
     try:  # the tables before the files: a full disk then costs the files alone
         show(console(stderr=args.json == "-"), result)
@@ -184,7 +186,7 @@ class ProgressTeller:
         if self._before < 0:
             self._before = done
             if done:
-                note(f"{done} of {total} trials were finished before ({self._checkpoint})")
+                note(f"{done} of {total} trials are already finished ({self._checkpoint})")
         elif done > self._before:
             self._bar.update(self._task, description=self._verb)
         self._bar.update(self._task, completed=done, total=total)
@@ -228,16 +230,16 @@ def _close(result: Comparison, checkpoint: Path | None) -> int:
     for name in result.policies:
         if line := _fallback_line(result, name):
             note(f"fairlead: {line}")
-    rest = "the others are whole" if len(result.failures) < len(result.policies) else "there are no others"
+    rest = "other results are unaffected" if len(result.failures) < len(result.policies) else "no other policy ran"
     for line, names in _by_line(result.failures).items():
         which = "" if names[0] in line else f" ({', '.join(names)})"
         note(f"fairlead: {line}{which}; its runs are marked failed, {rest}")
     if result.interrupted:
         done = sum(len(result.done_seeds(label)) for label in result.scenarios)
         total = len(result.scenarios) * len(result.seeds)
-        where = f"; the same command goes on with what {checkpoint} has" if checkpoint and done else ""
-        note(f"fairlead: {result.interrupted}; {done} of {total} trials were finished and are kept{where}")
+        where = f"; run the same command again to resume from {checkpoint}" if checkpoint and done else ""
+        note(f"fairlead: {result.interrupted}; {done} of {total} trials are finished and kept{where}")
         return 130 if result.interrupted == "interrupted" else 1
     if checkpoint:
-        note(f"all trials are kept in {checkpoint}; the same command, or more values and seeds, reuses them")
+        note(f"all trials are kept in {checkpoint}; the same command reuses them, also with more values or seeds")
     return 1 if result.failures else 0

@@ -30,7 +30,7 @@ def show_tasks(out: Console, result: Comparison, given: list[str], overrides: li
             f"{_tasks(scenario).rules.interval_s:g} s from arrival to completion"
         )
         if bound := result.bound_values(label):
-            out.print(f"who neither resizes nor pre-empts can't be below {plus_minus(estimate(bound), '{:.3f}')} steps")
+            out.print(f"Lower bound without resizing or pre-emption: {plus_minus(estimate(bound), '{:.3f}')} steps")
         print_fitting(out, *_columns(result, label))
         foot(out, scenario, name)
     failed(out, result)
@@ -52,7 +52,7 @@ def show_task_sweep(out: Console, result: Comparison, given: str, overrides: lis
             for label, bound in bounds.items():
                 columns[label].append(plus_minus(estimate(bound), "{:.3f}") if bound else "none")
         across(out, {"policy": policies}, columns)
-        bound_of = "; the bound is that of who neither resizes nor pre-empts" if any(bounds.values()) else ""
+        bound_of = "; the lower bound holds without resizing or pre-emption" if any(bounds.values()) else ""
         out.print(f"* the best there{bound_of}")
     if unfinished := [label for label in result.scenarios if label not in labels]:
         out.print(f"no seed is finished: {escape(', '.join(unfinished))}")
@@ -88,9 +88,9 @@ def _columns(result: Comparison, label: str) -> tuple[Columns, list[str]]:
         columns[f"{name} used"] = [f"{100 * e[p][f'used_{name}'].mean:.0f} %" for p in ranking]
     if any(e[p]["unfinished"].mean for p in ranking):
         columns["unfinished"] = [f"{100 * e[p]['unfinished'].mean:.1f} %" for p in ranking]
-    columns["knows, may"] = [powers(result.adapter.find(p)) for p in ranking]
+    columns["privileges"] = [powers(result.adapter.find(p)) for p in ranking]
     used = [f"{name} used" for name in scenario.resources]
-    return columns, [*used, "p50", *types, "waiting", "p99", "p95", "knows, may", "behind best"]
+    return columns, [*used, "p50", *types, "waiting", "p99", "p95", "privileges", "behind best"]
 
 
 def _tasks(scenario: AnyScenario) -> TaskScenario:

@@ -22,22 +22,31 @@ def add_detect(commands: Any) -> None:
     detect = command(
         commands,
         "detect",
-        "find out what accelerators this host has",
-        "Find the accelerators of this host by its device tree, USB, PCI and NVML, and tell what they are, how they\n"
-        "are attached and what they do now. Reads only; what it may not read is told apart from what is not there.",
+        "find the accelerators of this host",
+        "Find the accelerators of this host by its device tree, USB, PCI and NVML, and show what they are, how they\n"
+        "are attached and how busy they are. The command only reads. It tells missing hardware\n"
+        "from places that it has no permission to read.",
         _DETECT_EXAMPLES,
     )
     form = detect.add_mutually_exclusive_group()
-    form.add_argument("--json", dest="form", action="store_const", const="json", help="all of it, for programs")
-    form.add_argument("--labels", dest="form", action="store_const", const="labels", help="labels for Kubernetes")
-    form.add_argument("--nfd", dest="form", action="store_const", const="nfd", help="a file for Node Feature Discovery")
-    detect.set_defaults(form="table")
-    detect.add_argument("--output", metavar="FILE", help="write it there, whole or not at all")
-    detect.add_argument("--root", default="/", metavar="DIR", help="the host's files are below it (default /)")
-    detect.add_argument(
-        "--catalog", action="append", default=[], metavar="FILE.yaml", help="more devices; they go before ours"
+    form.add_argument("--json", dest="form", action="store_const", const="json", help="print everything as JSON")
+    form.add_argument("--labels", dest="form", action="store_const", const="labels", help="print labels for Kubernetes")
+    form.add_argument(
+        "--nfd", dest="form", action="store_const", const="nfd", help="print a feature file for Node Feature Discovery"
     )
-    detect.add_argument("--watch", action="store_true", help="go on until Ctrl-C, SIGTERM or SIGHUP")
+    detect.set_defaults(form="table")
+    detect.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output, in one step")
+    detect.add_argument("--root", default="/", metavar="DIR", help="root folder of the host's files (default /)")
+    detect.add_argument(
+        "--catalog",
+        action="append",
+        default=[],
+        metavar="FILE.yaml",
+        help="a file with more devices, which come before the shipped ones",
+    )
+    detect.add_argument(
+        "--watch", action="store_true", help="keep running and print changes, until Ctrl-C, SIGTERM or SIGHUP"
+    )
     for name, default, words in (
         ("--static-every", 60.0, "look for hardware"),
         ("--dynamic-every", 5.0, "read load, temperature, clocks, memory and power"),
@@ -50,5 +59,5 @@ def add_detect(commands: Any) -> None:
         type=float,
         default=300.0,
         metavar="S",
-        help="remember hardware that is gone for S seconds (default 300)",
+        help="keep removed hardware in the output for S seconds (default 300)",
     )

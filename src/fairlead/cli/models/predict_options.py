@@ -39,24 +39,30 @@ def add_predict(commands: Any) -> None:
         commands,
         "predict",
         "predict time, energy and memory of a model on devices",
-        "Predict what a model takes on devices: time with an interval that nine of ten true times are in, energy,\n"
-        "memory, and whether it can run there. Devices: the shipped tables, and machines that were calibrated.",
+        "Predict time, energy and memory of a model on devices, and whether it can run there. The interval of a time\n"
+        "holds nine of ten true times. Known devices are those of the shipped tables and the calibrated machines.",
         _PREDICT_EXAMPLES,
     )
     predict.add_argument("model", metavar="MODEL", help="an ONNX file, or a name of `fairlead models`")
     which = predict.add_mutually_exclusive_group(required=True)
-    which.add_argument("--device", action="append", metavar="NAME|FILE", help="one of --all, or a calibration's file")
-    which.add_argument("--all", action="store_true", help="every known device, the fastest first")
-    predict.add_argument("--feasible", action="store_true", help="only where it can run")
-    predict.add_argument("--precision", metavar="P", help="as if the model were of it: float32, float16 or int8")
-    predict.add_argument("--batch", type=int, metavar="N", help="inputs at once (default 1; with --train 32)")
-    predict.add_argument(
-        "--size", action="append", default=[], metavar="NAME=N", help="of a dimension that the file leaves open"
+    which.add_argument(
+        "--device", action="append", metavar="NAME|FILE", help="a device that --all lists, or a calibration file"
     )
-    predict.add_argument("--train", action="store_true", help="a training job instead of one run")
-    predict.add_argument("--samples", type=int, metavar="N", help="with --train: how many there are")
-    predict.add_argument("--epochs", type=int, metavar="E", help="with --train (default 1)")
-    predict.add_argument("--json", action="store_true", help="all of it, for programs")
+    which.add_argument("--all", action="store_true", help="all known devices, the fastest first")
+    predict.add_argument("--feasible", action="store_true", help="only devices that can run the model")
+    predict.add_argument("--precision", metavar="P", help="predict for this precision: float32, float16 or int8")
+    predict.add_argument("--batch", type=int, metavar="N", help="batch size (default 1; with --train 32)")
+    predict.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="size of a dimension that the model file leaves open",
+    )
+    predict.add_argument("--train", action="store_true", help="predict a training job instead of one inference")
+    predict.add_argument("--samples", type=int, metavar="N", help="with --train: samples in the data set")
+    predict.add_argument("--epochs", type=int, metavar="E", help="with --train: passes over the data set (default 1)")
+    predict.add_argument("--json", action="store_true", help="print everything as JSON")
 
 
 def add_calibrate(commands: Any) -> None:
@@ -64,24 +70,42 @@ def add_calibrate(commands: Any) -> None:
     calibrate = command(
         commands,
         "calibrate",
-        "find the rates of a machine, for predictions",
-        "Time a handful of probe models on this machine, kernel by kernel, and fit its rates to them; under a minute.\n"
-        "Or, with --from, fit a device elsewhere to the times of three models that ncnn's benchmark has.",
+        "measure this machine, for predictions",
+        "Time a few probe models on this machine, kernel by kernel, and fit its rates to them; this takes less than a\n"
+        "minute. With --from, fit another device to times of three models of ncnn's benchmark, measured there.",
         _CALIBRATE_EXAMPLES,
     )
-    calibrate.add_argument("--name", default="here", metavar="NAME", help="to predict for it by (default here)")
-    calibrate.add_argument("--threads", type=int, default=1, metavar="N", help="of ONNX Runtime (default 1)")
-    calibrate.add_argument("--train", action="store_true", help="time training steps too, in torch")
-    calibrate.add_argument("--probes", action="store_true", help="only tell which models --from should have")
     calibrate.add_argument(
-        "--from", dest="timed", action="append", default=[], metavar="MODEL=MS", help="a time with ncnn, elsewhere"
+        "--name", default="here", metavar="NAME", help="name of the machine for `fairlead predict` (default here)"
     )
-    calibrate.add_argument("--unit", choices=("cpu", "gpu"), default="cpu", help="with --from: what ran them")
-    calibrate.add_argument("--busy-w", type=float, metavar="W", help="power when busy, for energies")
+    calibrate.add_argument("--threads", type=int, default=1, metavar="N", help="threads of ONNX Runtime (default 1)")
+    calibrate.add_argument("--train", action="store_true", help="also time training steps, in torch")
+    calibrate.add_argument("--probes", action="store_true", help="only list the models whose times --from needs")
     calibrate.add_argument(
-        "--memory-mb", type=float, metavar="N", help="its memory (default: this machine's; with --from none)"
+        "--from",
+        dest="timed",
+        action="append",
+        default=[],
+        metavar="MODEL=MS",
+        help="time of a model with ncnn on the other device",
     )
-    calibrate.add_argument("--output", metavar="FILE.json", help="write it there (default: where predict looks)")
+    calibrate.add_argument(
+        "--unit", choices=("cpu", "gpu"), default="cpu", help="with --from: the unit that ran the models"
+    )
+    calibrate.add_argument(
+        "--busy-w", type=float, metavar="W", help="power of the machine when busy, for predictions of energy"
+    )
+    calibrate.add_argument(
+        "--memory-mb",
+        type=float,
+        metavar="N",
+        help="memory of the machine (default: this machine's; with --from unknown)",
+    )
+    calibrate.add_argument(
+        "--output",
+        metavar="FILE.json",
+        help="write the calibration to FILE.json (default: where `fairlead predict` finds it)",
+    )
 
 
 def add_evaluate(commands: Any) -> None:
@@ -89,13 +113,16 @@ def add_evaluate(commands: Any) -> None:
     evaluate = command(
         commands,
         "evaluate",
-        "tell how far off predictions are of what they have not seen",
-        "Leave models, families of models or devices out, fit the rest, and predict them. On the shipped tables, or\n"
-        "on models that are timed here: these are also predicted by this machine's calibration.",
+        "show how far off predictions are for unseen models and devices",
+        "Leave out models, families of models or devices, fit the rest, and predict what was left out: on the shipped\n"
+        "tables, or on models timed on this machine, which are also predicted by its calibration.",
         _EVALUATE_EXAMPLES,
     )
     evaluate.add_argument("what", nargs="*", default=["cpu", "gpu"], metavar="cpu|gpu|MODEL.onnx")
     evaluate.add_argument(
-        "--leave-out", action="append", choices=("model", "family", "device", "both"), help="only this (default: all)"
+        "--leave-out",
+        action="append",
+        choices=("model", "family", "device", "both"),
+        help="leave out only these (default: each in turn)",
     )
-    evaluate.add_argument("--json", action="store_true", help="all figures, for programs")
+    evaluate.add_argument("--json", action="store_true", help="print all figures as JSON")

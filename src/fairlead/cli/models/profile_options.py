@@ -23,27 +23,40 @@ def add_profile(commands: Any) -> None:
     profile = command(
         commands,
         "profile",
-        "tell what an ONNX model is made of and what it costs",
+        "show the layers of an ONNX model and what it costs",
         "Analyse an ONNX file: layers by kind, multiplications, parameters, memory, and how much arithmetic there is\n"
-        "for each byte moved. It is not run, unless sizes inside of it are computed on the way: then once, on zeros.",
+        "for each byte moved. The model is run once, on zeros, only if its inner sizes depend on that.",
         _EXAMPLES,
     )
     profile.add_argument("model", metavar="MODEL", help="an ONNX file, or a name of `fairlead models`")
-    profile.add_argument("--batch", type=int, default=1, metavar="N", help="where the file leaves it open (default 1)")
     profile.add_argument(
-        "--size", action="append", default=[], metavar="NAME=N", help="of a dimension that the file leaves open"
+        "--batch", type=int, default=1, metavar="N", help="batch size, where the model file leaves it open (default 1)"
     )
-    profile.add_argument("--layers", action="store_true", help="every layer (kernel), not sums by kind")
-    profile.add_argument("--json", action="store_true", help="all of it, for programs")
     profile.add_argument(
-        "--for", dest="family", metavar="NAME", help="what an accelerator can't run of it: a device, a family, or all"
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="size of a dimension that the model file leaves open",
+    )
+    profile.add_argument("--layers", action="store_true", help="show every layer (kernel), not sums by kind")
+    profile.add_argument("--json", action="store_true", help="print everything as JSON")
+    profile.add_argument(
+        "--for",
+        dest="family",
+        metavar="NAME",
+        help="show layers that an accelerator can't run: a device, a family, or all",
     )
     measured = profile.add_argument_group("run it, in ONNX Runtime on this CPU")
-    measured.add_argument("--measure", action="store_true", help="time and memory of runs, kernel by kernel")
-    measured.add_argument("--runs", type=int, metavar="N", help="how many (default: as many as fit two seconds)")
-    measured.add_argument("--threads", type=int, metavar="N", help="for a run (default 1)")
+    measured.add_argument("--measure", action="store_true", help="measure time and memory, kernel by kernel")
+    measured.add_argument("--runs", type=int, metavar="N", help="number of runs (default: as many as fit two seconds)")
+    measured.add_argument("--threads", type=int, metavar="N", help="threads of a run (default 1)")
     train = profile.add_argument_group("training, by arithmetic")
-    train.add_argument("--train", action="store_true", help="what a step and the whole job cost, forward and backward")
+    train.add_argument(
+        "--train",
+        action="store_true",
+        help="show the cost of a training step and of the whole job, forward and backward",
+    )
     train.add_argument("--optimizer", metavar="NAME", help="sgd (default), momentum or adam")
-    train.add_argument("--samples", type=int, metavar="N", help="in the data set")
-    train.add_argument("--epochs", type=int, metavar="N", help="how often all are gone through (default 1)")
+    train.add_argument("--samples", type=int, metavar="N", help="samples in the data set")
+    train.add_argument("--epochs", type=int, metavar="N", help="passes over the data set (default 1)")

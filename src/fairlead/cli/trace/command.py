@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import sys
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +26,7 @@ from fairlead.cli.trace.options import SHIPPED
 from fairlead.detect.nvml import load_nvml
 from fairlead.domain.errors import RunError, UserError, nearest
 from fairlead.measure.files import check_folder, write_whole
-from fairlead.measure.numerals import counted
+from fairlead.measure.numerals import counted, duration
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.plots.tasks.progress import progress
 from fairlead.measure.report.static import converter, write_trace_plots
@@ -177,16 +178,22 @@ class BarTell(Tell):
         )
         self._task = self.bar.add_task("starting", total=None, runs="")
         self._what = ""
+        self._began_s, self._estimated = time.monotonic(), False
 
     def kept(self, runs: int, total: int) -> None:
         """Say it."""
         self.done, self._total = runs, total
         if runs:
-            note(f"{runs} of {total} runs were finished before ({self._question.folder})")
+            note(f"{runs} of {total} runs are already finished ({self._question.folder})")
+        if left := total - runs:
+            longest = duration(left * self._question.timeout_s)
+            later = "; an estimate follows the first run" if left > 1 else ""
+            note(f"{counted(left, 'run')} to do, at most {longest} (--timeout){later}")
         self._update(0.0)
 
     def running(self, task: Task, allocation: Allocation, repeat: int) -> None:
         """Name it beside the bar."""
+        self._began_s = time.monotonic()
         self._what = f"{task.name} with {allocation}, run {repeat} of {self._question.repeats}"
         self.bar.update(self._task, description=self._what)
 
@@ -200,6 +207,11 @@ class BarTell(Tell):
     def finished(self) -> None:
         """Count it."""
         self.done += 1
+        left = self._total - self.done
+        if not self._estimated and left:
+            took_s = time.monotonic() - self._began_s
+            note(f"the first run took {duration(took_s)}; about {duration(left * took_s)} left if all take as long")
+        self._estimated = True
         self._update(0.0)
 
     def _update(self, share: float) -> None:
@@ -211,8 +223,8 @@ class BarTell(Tell):
         if not self.done:
             return "no run was finished"
         return (
-            f"{self.done} of {self._total} runs were finished and are kept; the same command goes on with what "
-            f"{self._question.folder} has"
+            f"{self.done} of {self._total} runs are finished and kept; run the same command again to "
+            f"resume from {self._question.folder}"
         )
 
 
@@ -227,7 +239,8 @@ def _show(question: Question, traces: list[Traced]) -> None:
     noisy = max(one.spread(allocation) for one in traces for allocation in one.runs)
     if noisy > _NOISY:
         out.print(
-            f"runs alike lie up to {100 * noisy:.0f} % apart: is this machine shared? more --repeats make it surer"
+            f"runs of the same allocation differ by up to {100 * noisy:.0f} %: is this machine shared? "
+            "More --repeats give a better estimate"
         )
     folder = question.folder
     out.print(

@@ -10,9 +10,9 @@ from fairlead.cli.options import command
 SHIPPED = ("convnet", "inference")
 
 _DESCRIPTION = """\
-Run training and inference tasks for real with each number of CPUs and GPUs, and make a family of task types for the
-world of tasks: measured curves of progress, and a scenario that `fairlead compare` runs at once. A training ends at a
-target of its validation loss, inference when all samples are done.
+Run training and inference tasks with each number of CPUs and GPUs, and write task types for simulated clusters:
+measured curves of progress, and a scenario that `fairlead compare` runs at once. A training ends at a target of its
+validation loss, inference when all samples are done.
 """
 
 _EXAMPLES = """\
@@ -20,7 +20,7 @@ TASK is one that ships (convnet, inference; they need torch), or a program of yo
 prints a line for each epoch, {"epoch": 3, "loss": 0.41}, from epoch 0 before training on; or, of inference,
 {"done": 128, "of": 1024}. Time counts from {"ready": true}, else from its start. NAME=... names the type.
 
-DIR keeps each finished run: the same command goes on where it was, with more tasks, CPUs or repeats if you like.
+DIR keeps each finished run: the same command resumes, and more tasks, CPUs or repeats can be added.
 
 examples:
   fairlead trace convnet --cpu 1,2 --out traces
@@ -32,25 +32,35 @@ examples:
 
 def add_trace(commands: Any) -> None:
     """Add the command to the parser's."""
-    trace = command(
-        commands, "trace", "measure tasks by CPUs and GPUs, for the world of tasks", _DESCRIPTION, _EXAMPLES
-    )
+    trace = command(commands, "trace", "measure how fast tasks run by CPUs and GPUs", _DESCRIPTION, _EXAMPLES)
     trace.add_argument("tasks", nargs="+", metavar="TASK", help="convnet, inference, or [NAME=]'PROGRAM [ARGUMENTS]'")
-    trace.add_argument("--cpu", required=True, metavar="N,N", help="numbers of CPUs to run it on")
-    trace.add_argument("--gpu", default="0", metavar="N,N", help="numbers of GPUs, each with each of --cpu (default 0)")
-    trace.add_argument("--out", required=True, metavar="DIR", help="runs and the family go there")
+    trace.add_argument("--cpu", required=True, metavar="N,N", help="numbers of CPUs to run each task on")
+    trace.add_argument(
+        "--gpu", default="0", metavar="N,N", help="numbers of GPUs, combined with each of --cpu (default 0)"
+    )
+    trace.add_argument("--out", required=True, metavar="DIR", help="write the runs and the task types into DIR")
     trace.add_argument(
         "--target-loss",
         action="append",
         default=[],
         metavar="[NAME=]X",
-        help="validation loss at which a training is done (default: most of the way that it falls in --epochs)",
+        help="validation loss at which a training ends (default: most of its fall within --epochs)",
     )
     trace.add_argument(
-        "--epochs", type=int, default=10, metavar="N", help="of the first run of a training without target (default 10)"
+        "--epochs",
+        type=int,
+        default=10,
+        metavar="N",
+        help="epochs of the first run of a training without a target (default 10)",
     )
     trace.add_argument(
-        "--repeats", type=int, default=3, metavar="N", help="runs of each; the one of median time counts (default 3)"
+        "--repeats",
+        type=int,
+        default=3,
+        metavar="N",
+        help="runs with each allocation; the one of median time counts (default 3)",
     )
-    trace.add_argument("--plots", metavar="DIR", help="write plots of progress there, as PNG and SVG")
-    trace.add_argument("--timeout", type=float, default=600.0, metavar="S", help="most seconds of a run (default 600)")
+    trace.add_argument("--plots", metavar="DIR", help="write plots of progress into DIR, as PNG and SVG")
+    trace.add_argument(
+        "--timeout", type=float, default=600.0, metavar="S", help="time limit of one run, in seconds (default 600)"
+    )

@@ -12,14 +12,14 @@ from fairlead.learn.shared.settings import TAPFINGER_STEPS
 ASET_STEPS, ECSRL_STEPS = 60_000, 6_000_000
 
 _DESCRIPTION = """\
-Train a learned policy in the simulator and make a bundle of it: a folder that `fairlead compare` runs like any policy,
-and that needs no torch to run. While it learns, it is compared with the best rules on workloads kept for that.
-Ctrl-C keeps what is there; --resume goes on with it.
+Train a learned policy in the simulator and write it as a bundle: a folder that `fairlead compare` runs like any
+policy, without torch. During training it is compared with the best rules on separate workloads.
+Ctrl-C keeps what was learned so far, and --resume continues.
 """
 
 _ASET = """\
-The agent picks, for each window of time, which rule decides. It sees the rates of requests and answers, the clients
-and the load of each node. With several scenarios or rates, one agent learns to serve all of them.
+The agent chooses the rule for each window of time. It sees the rates of requests and answers, the clients and the
+load of each node. With several scenarios or rates, one agent learns to serve all of them.
 """
 
 _ASET_EXAMPLES = """\
@@ -45,9 +45,9 @@ examples:
 """
 
 _TAPFINGER = """\
-The agents of all clusters place tasks together and say how much of each resource a task gets. They begin as the tuned
-rule of the scenario and learn to be better; the gap to it is shown as it goes. A GPU takes minutes, a core of a CPU
-half an hour.
+The agents of all clusters together place tasks and choose how much of each resource a task gets. They start as the
+scenario's tuned rule and learn to do better; the gap to it is shown during training. Training takes minutes on a
+GPU and half an hour on one CPU core.
 """
 
 _TAPFINGER_EXAMPLES = """\
@@ -64,52 +64,59 @@ def add_train(commands: Any) -> None:
     """Add the command to the parser's."""
     train = command(commands, "train", "train a learned policy in the simulator", _DESCRIPTION, "")
     agents = train.add_subparsers(dest="agent", metavar="AGENT", required=True)
-    aset = command(agents, "aset", "picks the rule of each window (ASET)", _ASET, _ASET_EXAMPLES)
-    _add_common(aset, ASET_STEPS, "so many actions of all worlds together, each held for some windows")
+    aset = command(agents, "aset", "chooses the rule for each window (ASET)", _ASET, _ASET_EXAMPLES)
+    _add_common(aset, ASET_STEPS, "actions of all worlds together, each held for some windows")
     aset.add_argument(
         "--actions",
         default="seven",
         metavar="SET",
-        help="rules to pick from: seven (ASET's static ones), six (its agent's), all, or NAME,NAME,... (default seven)",
+        help="rules to choose from: seven (ASET's static ones), six (its agent's), all, or NAME,NAME (default seven)",
     )
     aset.add_argument("--window-ms", type=float, metavar="MS", help="length of a window (default: the scenario's)")
     aset.add_argument(
         "--mix",
         action=argparse.BooleanOptionalAction,
-        help="show it deadlines and accuracies asked for, and delays of links (default: with several scenarios)",
+        help="let it see required deadlines and accuracies, and delays of links (default: with several scenarios)",
     )
     ecsrl = command(agents, "ecsrl", "sends each request to a device and variant (ECSRL)", _ECSRL, _ECSRL_EXAMPLES)
-    _add_common(ecsrl, ECSRL_STEPS, "so many decisions of all worlds together, rounded up to whole roll-outs")
+    _add_common(ecsrl, ECSRL_STEPS, "decisions of all worlds together, rounded up to whole roll-outs")
     ecsrl.add_argument(
-        "--objective", choices=("weighted", "constraint"), default="weighted", help="what it learns (default weighted)"
+        "--objective",
+        choices=("weighted", "constraint"),
+        default="weighted",
+        help="objective of the training (default weighted)",
     )
     ecsrl.add_argument(
         "--energy-weight",
         default="0",
         metavar="W|FROM:TO[:W]",
-        help="what a joule costs, a success being 1; a range trains one network for all weights in it, and the bundle "
-        "heeds W of these, or FROM (default 0)",
+        help="cost of a joule, if a success is worth 1; a range trains one network for all its weights, and the bundle "
+        "uses W, or FROM if there is no W (default 0)",
     )
     ecsrl.add_argument(
         "--degradation-weight",
         default="0",
         metavar="W|FROM:TO[:W]",
-        help="what it costs that a request takes as long again as alone (default 0)",
+        help="cost of doubling a request's service time by interference (default 0)",
     )
-    ecsrl.add_argument("--target", type=float, metavar="S", help="constraint: share of successes to keep (default 0.9)")
+    ecsrl.add_argument(
+        "--target", type=float, metavar="S", help="success rate to keep, with --objective constraint (default 0.9)"
+    )
     tapfinger = command(
-        agents, "tapfinger", "places tasks and gives amounts (TapFinger)", _TAPFINGER, _TAPFINGER_EXAMPLES
+        agents, "tapfinger", "places tasks and sizes their allocations (TapFinger)", _TAPFINGER, _TAPFINGER_EXAMPLES
     )
-    _add_common(
-        tapfinger, TAPFINGER_STEPS, "so many joint decisions of all worlds together, rounded up to roll-outs", False
+    _add_common(tapfinger, TAPFINGER_STEPS, "joint decisions of all worlds together, rounded up to roll-outs", False)
+    tapfinger.add_argument(
+        "--size", default="small", metavar="SIZE", help="size of the network: small or paper (default small)"
     )
     tapfinger.add_argument(
-        "--size", default="small", metavar="SIZE", help="of the network: small or paper (default small)"
+        "--ablation", metavar="A", help="train without a part of the network: no-han, no-pointer or vanilla"
     )
-    tapfinger.add_argument("--ablation", metavar="A", help="leave something out: no-han, no-pointer or vanilla")
-    tapfinger.add_argument("--device", choices=("cpu", "cuda"), help="where it learns (default: cuda if there is one)")
     tapfinger.add_argument(
-        "--world", metavar="FILE", help="write the scenario as one file for the stand-alone form, no more"
+        "--device", choices=("cpu", "cuda"), help="device to train on (default: cuda if there is one)"
+    )
+    tapfinger.add_argument(
+        "--world", metavar="FILE", help="only write the scenario as one file, for training on another machine"
     )
 
 
@@ -120,18 +127,20 @@ def _add_common(parser: argparse.ArgumentParser, steps: int, words: str, several
         default=[],
         metavar="S",
         dest="scenarios",
-        help=f"where it learns: {SCENARIO}{'; can be given several times' if several else ''}",
+        help=f"scenario to train on: {SCENARIO}{'; can be given several times' if several else ''}",
     )
     add_set(parser, "change a field of the scenarios, as in `fairlead compare`")
-    parser.add_argument("--rates", metavar="R,R", help="learn at each of these rates (default: the scenario's)")
+    parser.add_argument("--rates", metavar="R,R", help="train at each of these rates (default: the scenario's)")
     if several:
         parser.add_argument(
             "--validation-rates",
             metavar="R,R",
-            help="validate at these, to see rates that it has not learnt at (default: --rates)",
+            help="rates to validate at (default: --rates)",
         )
     parser.add_argument("--steps", type=int, default=steps, metavar="N", help=f"{words} (default {steps})")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of networks, choices, workloads (default 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of networks, choices and workloads (default 0)"
+    )
     parser.add_argument(
         "--hyper",
         action="append",
@@ -139,5 +148,5 @@ def _add_common(parser: argparse.ArgumentParser, steps: int, words: str, several
         metavar="KEY=VALUE",
         help="change a setting of the training (--hyper list shows them)",
     )
-    parser.add_argument("--resume", action="store_true", help="go on with the training in DIR")
-    parser.add_argument("--out", metavar="DIR", help="the bundle, its checkpoint and its logs go there")
+    parser.add_argument("--resume", action="store_true", help="resume the training in DIR")
+    parser.add_argument("--out", metavar="DIR", help="write the bundle, its checkpoint and its logs into DIR")

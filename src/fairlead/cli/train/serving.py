@@ -126,7 +126,7 @@ class _Teller(BarTeller):
 
 def _close(args: argparse.Namespace, learner: Learner, answer: Answer) -> int:
     """Say what there is, and the exit code for it."""
-    resume = "the same command with --resume goes on"
+    resume = "run the same command with --resume to continue"
     if answer.best < 0:
         kept = f"{answer.steps:,} steps are kept, {resume}" if answer.steps else "before training began"
         note(f"fairlead: interrupted, {kept}; there is no bundle yet: nothing was validated")

@@ -108,7 +108,7 @@ def _close(args: argparse.Namespace, state: State) -> int:
     """Say what there is, and the exit code for it."""
     from fairlead.learn.tapfinger.training import words
 
-    resume = "the same command with --resume goes on"
+    resume = "run the same command with --resume to continue"
     if not state.points:
         note(f"fairlead: interrupted, {resume}; there is no bundle yet: nothing was validated")
         return 130

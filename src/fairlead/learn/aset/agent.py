@@ -106,7 +106,7 @@ class AsetSettings:
 class Aset(Learner):
     """Trains one agent for all of its places."""
 
-    kind, features, algorithm, together = "selector", WINDOW_VERSION, AllActionsDQN, 8
+    kind, features, together = "selector", WINDOW_VERSION, 8
 
     def __init__(
         self,
@@ -334,7 +334,9 @@ class WindowGroup(Part):
     def restore(self, state: Any) -> None:
         """Go on where `state` was taken."""
         wait([self._next])
-        self._random.bit_generator.state, self._left = state[0], list(state[1])
+        self._random.bit_generator.state, self._left = state[0], list(map(int, state[1]))
+        if not all(0 <= place < len(self._learner.places) for place in self._left):
+            raise ValueError("a place that is not there")
         self._late = self._apart
         self._next = self._background.submit(self._draw)
 

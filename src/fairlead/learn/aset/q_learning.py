@@ -66,6 +66,3 @@ class AllActionsDQN(DQN):
     def _sample_action(self, learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> Any:
         ahead, self._ahead = self._ahead, None
         return super()._sample_action(learning_starts, action_noise, n_envs) if ahead is None else ahead
-
-    def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_ahead"]

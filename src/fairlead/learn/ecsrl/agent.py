@@ -26,6 +26,7 @@ from torch import nn
 
 from fairlead.domain.errors import UserError
 from fairlead.learn.ecsrl.network import DispatchPolicy
+from fairlead.learn.shared.checkpoint import array_like
 from fairlead.learn.shared.environments import THREADS, VALIDATION_SEED, Part, PartsEnv, Place, Stepped, View
 from fairlead.learn.shared.learner import Learner, compiled_rules, falling
 from fairlead.measure.statistics import Estimate
@@ -91,7 +92,7 @@ class EcsrlSettings:
 class Ecsrl(Learner):
     """Trains one agent for all of its places."""
 
-    kind, features, algorithm, together = "dispatcher", DISPATCH_VERSION, MaskablePPO, 32
+    kind, features, together = "dispatcher", DISPATCH_VERSION, 32
 
     def __init__(
         self, places: Sequence[Place], settings: EcsrlSettings, seed: int, judged: Sequence[Place] = ()
@@ -292,7 +293,8 @@ class DispatchGroups(Part):
 
     def restore(self, state: Any) -> None:
         """Go on where `state` was taken."""
-        episodes, self._random.bit_generator.state, self.multiplier = state
+        saved, self._random.bit_generator.state, multiplier = state
+        episodes, self.multiplier = array_like(saved, self._batch.episodes), float(multiplier)
         grouped = episodes.reshape(-1, self._group)  # worlds of a group end apart: all go on with the last that began
         self._batch.episodes[:] = grouped.max(axis=1).repeat(self._group)
 

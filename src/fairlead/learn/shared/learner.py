@@ -36,7 +36,6 @@ class Learner(ABC):
 
     kind: ClassVar[str]
     features: ClassVar[str]
-    algorithm: ClassVar[Any]  # of Stable-Baselines3
     together: ClassVar[int]  # workloads that validation plays at once, by the memory that they take
 
     def __init__(

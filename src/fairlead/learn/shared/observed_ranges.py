@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairlead.learn.shared.checkpoint import array_like
+
 _ROWS: Final = 20_000  # kept for medians
 
 
@@ -32,6 +34,20 @@ class Seen:
             if len(self._kept) * len(observations) > _ROWS:  # half of them do, of the past and from now on
                 self._kept, self._stride = self._kept[::2], 2 * self._stride
         self._steps += 1
+
+    def state(self) -> dict[str, Any]:
+        """All of it, for a checkpoint."""
+        return {"low": self._low, "high": self._high, "steps": self._steps, "stride": self._stride, "kept": self._kept}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], inputs: int) -> Seen:
+        """As it was when `state` was taken, of so many inputs. Raises what it likes where that is no such state."""
+        made, row = cls(), np.empty(inputs, np.float32)
+        made._steps, made._stride = int(state["steps"]), max(1, int(state["stride"]))
+        if made._steps:
+            made._low, made._high = (array_like(state[end], row) for end in ("low", "high"))
+        made._kept = [array_like(some, np.empty((len(some), inputs), np.float32)) for some in state["kept"]]
+        return made
 
     def rows(self) -> Any:
         """The sample (n, F)."""

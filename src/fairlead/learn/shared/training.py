@@ -17,7 +17,6 @@ import random
 import threading
 import time
 from dataclasses import asdict, dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -27,18 +26,21 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
 
 from fairlead import __version__
-from fairlead.domain.errors import UserError, one_line
 from fairlead.experiments.workers import noted_interrupts
+from fairlead.learn.shared.checkpoint import array_like, broken_checkpoint, read_checkpoint, write_checkpoint
 from fairlead.learn.shared.environments import PartsEnv
 from fairlead.learn.shared.export import write_bundle
 from fairlead.learn.shared.learner import Learner
 from fairlead.learn.shared.learning_curve import Point, as_csv, figures_at
 from fairlead.learn.shared.observed_ranges import Seen
 from fairlead.learn.shared.training_folder import alone, check_same
-from fairlead.learn.shared.validation import Choose, Stopped, Validation
-from fairlead.measure.files import write_whole
+from fairlead.learn.shared.validation import Choose, Stopped, Validation, Verdict
 
 _LOGS: Final = 200  # how often TensorBoard gets figures
+_COUNTERS: Final = (
+    "num_timesteps", "_episode_num", "_n_updates", "_n_calls", "_current_progress_remaining", "exploration_rate",
+)  # fmt: skip
+_REPLAY: Final = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
 class Tell(Protocol):
@@ -118,20 +120,22 @@ class _Training:
 
     def restore(self) -> None:
         """Read the checkpoint; `run` then goes on from there."""
-        self._saved = _read(self.file, self.question)
+        self._saved = read_checkpoint(self.file, "fairlead train")
+        check_same(self.file, self._saved, self.question.identity())
 
     def run(self) -> None:
         """Train."""
-        began = time.monotonic() - (self._saved["seconds"] if self._saved else 0.0)
+        began = time.monotonic()
         if self._saved is None:
             self.tell.doing("playing the rules on the validation workloads")
             self.validation.play_rules()
         else:
-            self.validation.rule_figures = self._saved["rule_figures"]
+            self._restore_validations(self._saved)
         best_rule = self.validation.best_rule()
         self.answer.best_rule = self.learner.rules[best_rule]
         self.env = self.learner.environment(best_rule)
         self.model = self._model(self.env)
+        began -= self.seconds
         self.model.set_logger(configure(str(self.question.out / "logs"), ["tensorboard"]))
         self.tell.doing("training")
         left = self.question.steps - self.model.num_timesteps
@@ -144,20 +148,34 @@ class _Training:
             self.seconds, self.answer.steps = time.monotonic() - began, self.model.num_timesteps
             self.env.close()
 
+    def _restore_validations(self, saved: dict[str, Any]) -> None:
+        """Take what was found out so far: figures of the rules, the curve, the best agent, what was seen."""
+        shape = len(self.learner.judged), len(self.learner.rules), self.learner.settings.validation_workloads, 3
+        figures = np.empty(shape)
+        try:
+            self.validation.rule_figures = array_like(saved["rule_figures"], figures)
+            points = [_point(one, figures[:, 0]) for one in saved["points"]]
+            if not -1 <= (best := int(saved["best"])) < len(points):
+                raise ValueError("the best of the validations is not there")
+            self.answer.points, self.answer.best, self.best = points, best, dict(saved["best_parameters"])
+            self.seconds = float(saved["seconds"])
+        except Exception as error:
+            raise broken_checkpoint(self.file, error) from None
+
     def _model(self, env: PartsEnv) -> Any:
-        if self._saved is None:
-            return self.learner.model(env)
-        saved = self._saved
-        model = self.learner.algorithm.load(BytesIO(saved["model"]), env, device="cpu")
-        env.restore(saved["env"])
-        if (replay := saved["replay"]) is not None:
-            model.replay_buffer = replay
-        self.answer.points, self.answer.best, self.best = saved["points"], saved["best"], saved["best_parameters"]
-        self.seen = saved["seen"]
-        random.setstate(saved["random"]["python"])
-        np.random.set_state(saved["random"]["numpy"])  # noqa: NPY002  Stable-Baselines3 draws from it
-        torch.set_rng_state(saved["random"]["torch"])
-        model.action_space.np_random.bit_generator.state = saved["random"]["actions"]
+        model, saved = self.learner.model(env), self._saved
+        if saved is None:
+            return model
+        try:
+            model.set_parameters(saved["parameters"], exact_match=True, device="cpu")
+            _restore_counters(model, saved["counters"])
+            env.restore(saved["env"])
+            if saved["replay"] is not None:
+                _restore_replay(model.replay_buffer, saved["replay"])
+            self.seen = Seen.restored(saved["seen"], model.observation_space.shape[0])
+            _restore_random(model, saved["random"])
+        except Exception as error:  # of the libraries, each in its own way
+            raise broken_checkpoint(self.file, error) from None
         return model
 
     def choose(self) -> Choose:
@@ -183,32 +201,30 @@ class _Training:
 
     def save(self, seconds: float) -> None:
         """Write the checkpoint."""
-        content = BytesIO()
-        self.model.save(content)
         assert self.env is not None
+        model, replay = self.model, getattr(self.model, "replay_buffer", None)
         state = {
             "identity": self.question.identity(),
             "fairlead": __version__,
-            "steps": self.model.num_timesteps,
+            "steps": model.num_timesteps,
             "seconds": seconds,
-            "model": content.getvalue(),
-            "replay": getattr(self.model, "replay_buffer", None),
+            "parameters": model.get_parameters(),
+            "counters": {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)},
+            "replay": replay and {name: getattr(replay, name) for name in (*_REPLAY, "pos", "full")},
             "env": self.env.state(),
             "random": {
                 "python": random.getstate(),
-                "actions": self.model.action_space.np_random.bit_generator.state,
+                "actions": model.action_space.np_random.bit_generator.state,
                 "numpy": np.random.get_state(),  # noqa: NPY002
                 "torch": torch.get_rng_state(),
             },
-            "points": self.answer.points,
+            "points": [{"step": p.step, "seconds": p.seconds} | vars(p.verdict) for p in self.answer.points],
             "best": self.answer.best,
             "best_parameters": self.best,
             "rule_figures": self.validation.rule_figures,
-            "seen": self.seen,
+            "seen": self.seen.state(),
         }
-        file = BytesIO()
-        torch.save(state, file)
-        write_whole(self.file, file.getvalue())
+        write_checkpoint(self.file, state)
 
     def close(self) -> None:
         """Keep everything, and make the bundle of the best."""
@@ -317,12 +333,35 @@ class _Watch(BaseCallback):
         training.tell.doing("training")
 
 
-def _read(file: Path, question: Question) -> dict[str, Any]:
-    """The checkpoint, if it is of this question."""
-    try:
-        saved: dict[str, Any] = torch.load(file, weights_only=False)
-        _ = saved["identity"], saved["fairlead"]
-    except Exception as error:  # of unpickling, which has many ways to say no
-        raise UserError(f"{file}: not a checkpoint of fairlead train ({one_line(error)})") from None
-    check_same(file, saved, question.identity())
-    return saved
+# ---- what a checkpoint has of Stable-Baselines3, whose own files run what is in them
+
+
+def _point(saved: dict[str, Any], figures: Any) -> Point:
+    """A validation; `figures` are of the shape (places, workloads, 3)."""
+    scores = figures[..., 0]
+    like = {"figures": figures, "scores": scores, "gaps": scores}
+    verdict = Verdict(**{name: array_like(saved[name], one) for name, one in like.items()})
+    return Point(int(saved["step"]), float(saved["seconds"]), verdict)
+
+
+def _restore_counters(model: Any, saved: dict[str, Any]) -> None:
+    for name in _COUNTERS:
+        if hasattr(model, name):
+            setattr(model, name, type(getattr(model, name))(saved[name]))
+
+
+def _restore_replay(buffer: Any, saved: dict[str, Any]) -> None:
+    for name in _REPLAY:
+        array = getattr(buffer, name)
+        array[...] = array_like(saved[name], array)
+    buffer.pos, buffer.full = int(saved["pos"]), bool(saved["full"])
+    if not 0 <= buffer.pos < buffer.buffer_size:
+        raise ValueError("the replay buffer's place is out of range")
+
+
+def _restore_random(model: Any, saved: dict[str, Any]) -> None:
+    random.setstate(saved["python"])
+    kind, key, *rest = saved["numpy"]
+    np.random.set_state((kind, key.numpy(), *rest))  # noqa: NPY002  Stable-Baselines3 draws from it
+    torch.set_rng_state(saved["torch"])
+    model.action_space.np_random.bit_generator.state = saved["actions"]

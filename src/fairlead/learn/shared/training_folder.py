@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead import __version__
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, as_typed
 from fairlead.measure.files import check_folder, writing
 
 
@@ -30,7 +30,7 @@ def alone(out: Path, resume: bool) -> Iterator[None]:
         except OSError:
             raise UserError(f"{out}: another training is at work in this folder (give another --out)") from None
         if not resume and checkpoint.exists():
-            raise UserError(f"{out}: there is a training; --resume goes on with it, or give another --out")
+            raise UserError(f"{out}: a training is already there; continue it with --resume, or give another --out")
         if not resume and (out / "manifest.json").exists():
             raise UserError(f"{out}: there is a bundle, without its training; give another --out")
         yield
@@ -50,11 +50,13 @@ def _silent_threads() -> Iterator[None]:
 def check_same(file: Path, saved: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Refuse a checkpoint of another question, or of another version."""
     if saved["fairlead"] != __version__:
-        raise UserError(f"{file}: made by fairlead {saved['fairlead']}, this is {__version__}; give another --out")
+        raise UserError(
+            f"{file}: made by fairlead {as_typed(str(saved['fairlead']))}, this is {__version__}; give another --out"
+        )
     for name, value in identity.items():
         before = saved["identity"].get(name)
         if before != value:
-            was = f"{before}, now {value}" if name != "scenarios" else "another"
+            was = f"{as_typed(str(before))}, now {value}" if name != "scenarios" else "another"
             raise UserError(
                 f"{file}: made with other settings ({name} was {was}); resume with the same, or give another --out"
             )

@@ -24,7 +24,6 @@ import shlex
 import threading
 import time
 from dataclasses import asdict, dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,8 +31,9 @@ import numpy as np
 import torch
 
 from fairlead import __version__
-from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.errors import UserError
 from fairlead.experiments.workers import noted_interrupts
+from fairlead.learn.shared.checkpoint import broken_checkpoint, read_checkpoint, write_checkpoint
 from fairlead.learn.shared.settings import TAPFINGER_STEPS, numbers, tuned
 from fairlead.learn.shared.training_folder import alone, check_same
 from fairlead.learn.tapfinger.network import ABLATIONS, SIZES
@@ -126,7 +126,7 @@ def train_tapfinger(question: TapFingerQuestion, tell: Tell, resume: bool, secon
     with alone(question.out, resume), noted_interrupts() as stop:
         training = Training(question.world, question.settings, question.seed, question.steps, question.device)
         if resume:
-            training.restore(_read(question))
+            _restore(question, training)
         _run(question, training, tell, stop, time.monotonic() + seconds)
         _save(question, training)
         if training.state.points and importlib.util.find_spec("onnxscript"):
@@ -169,9 +169,8 @@ def _due(question: TapFingerQuestion, state: State) -> bool:
 
 
 def _save(question: TapFingerQuestion, training: Training) -> None:
-    content = BytesIO()
-    torch.save(training.saved() | {"identity": question.identity(), "fairlead": __version__}, content)
-    write_whole(question.out / "checkpoint", content.getvalue())
+    saved = training.saved() | {"identity": question.identity(), "fairlead": __version__}
+    write_checkpoint(question.out / "checkpoint", saved)
     write_whole(question.out / "curve.csv", curve_of(training.state))
 
 
@@ -181,16 +180,15 @@ def curve_of(state: State) -> str:
     return "step,seconds,completion_steps,gap,ci95\n" + "".join(rows)
 
 
-def _read(question: TapFingerQuestion) -> dict[str, Any]:
-    """The checkpoint, if it is of this question."""
+def _restore(question: TapFingerQuestion, training: Training) -> None:
+    """Go on from the checkpoint, if it is of this question."""
     file = question.out / "checkpoint"
-    try:
-        saved: dict[str, Any] = torch.load(file, map_location=question.device, weights_only=True)
-        _ = saved["identity"], saved["fairlead"]
-    except Exception as error:  # of unpickling, which has many ways to say no
-        raise UserError(f"{file}: not a checkpoint of fairlead train tapfinger ({one_line(error)})") from None
+    saved = read_checkpoint(file, "fairlead train tapfinger", question.device)
     check_same(file, saved, question.identity())
-    return saved
+    try:
+        training.restore(saved)
+    except Exception as error:  # of the libraries, each in its own way
+        raise broken_checkpoint(file, error) from None
 
 
 def _write_bundle(question: TapFingerQuestion, training: Training) -> None:

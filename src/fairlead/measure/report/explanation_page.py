@@ -10,12 +10,10 @@ from fairlead.measure.files import write_whole
 from fairlead.measure.numerals import counted
 from fairlead.measure.report.document import Document, number
 from fairlead.measure.report.explanation import check_explanation, plots, replayed
+from fairlead.measure.report.explanation_phrases import because, value_text
 from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
-from fairlead.measure.report.phrases import NOTHING, listed
-from fairlead.measure.report.plots.explanation import value_text
+from fairlead.measure.report.phrases import NOTHING
 from fairlead.measure.report.tables import Columns, table
-
-_NAMED = 3  # drivers in the verdict
 
 
 def write_explanation_report(document: Document, path: Path) -> None:
@@ -54,16 +52,14 @@ def verdict(document: Document) -> str:
     """What was chosen, how clearly, and because of what."""
     made, policy = document["decision"], document["settings"]["policy"]
     if made["fallback"]:
-        return f"{made['rule']} chose {made['chosen']}: the model of {policy} did not decide ({made['fallback']})."
+        return (
+            f"The fallback rule {made['rule']} chose {made['chosen']}: the model of {policy} did not decide "
+            f"({made['fallback']})."
+        )
     if made["rival"] is None:
         return f"{policy} chose {made['chosen']}; nothing else was possible."
-    singles = [d for d in made["drivers"] if not d["group"]]
-    speak_for = [d["name"] for d in singles if number(d["move"]) > 0][:_NAMED]
-    against = [d["name"] for d in singles if number(d["move"]) < 0][:_NAMED]
     ahead = f"{number(made['margin']):.4g} ahead of" if made["margin"] else "the first of equals, level with"
-    text = f"{policy} chose {made['chosen']}, {ahead} {made['rival']}."
-    text += f" Most for it spoke {listed(speak_for)}." if speak_for else ""
-    return text + (f" Most against it spoke {listed(against)}." if against else "")
+    return f"{policy} chose {made['chosen']}, {ahead} {made['rival']}. {because(made)}".rstrip()
 
 
 def _notice(made: Document) -> str:

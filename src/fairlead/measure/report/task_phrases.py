@@ -8,7 +8,7 @@ from fairlead.measure.report.phrases import behind, fell_back, lead, leader, lis
 from fairlead.measure.report.task_document import TaskPoint
 from fairlead.measure.statistics import Estimate
 
-BOUND = "who neither resizes nor pre-empts can't be below"
+BOUND = "lower bound without resizing or pre-emption"
 
 
 def steps(e: Estimate) -> str:
@@ -26,7 +26,7 @@ def task_verdict(point: TaskPoint) -> str:
     if not point.ranking:
         return "No seed is finished, so there is nothing to say yet."
     mean = in_steps(point.figure(point.ranking[0], point.objective))
-    text = f"{leader(point)}: {mean} from arrival to completion in the mean{lead(point, in_steps)}{_gap(point)}."
+    text = f"{leader(point)}: {mean} from arrival to completion on average{lead(point, in_steps)}{_gap(point)}."
     return f"{text}{_powers(point)}{_unfinished(point)}{fell_back(point)}"
 
 
@@ -35,7 +35,7 @@ def _gap(point: TaskPoint) -> str:
         return ""
     best = point.ranking[0]
     gap = "" if point.powers(best).touches else f", {steps(point.from_bound(best))} less"
-    return f"; {BOUND} {in_steps(point.bound)}{gap}"
+    return f"; {BOUND}: {in_steps(point.bound)}{gap}"
 
 
 def _powers(point: TaskPoint) -> str:
@@ -47,11 +47,15 @@ def _powers(point: TaskPoint) -> str:
     does = [f"knows {listed([f'the {what}' for what in powers.knows])} of tasks"] if powers.knows else []
     does += ["pre-empts"] * powers.preempts + ["resizes"] * powers.resizes
     text = f" {best} {listed(does)}"
-    return f"{text}; best without is {plain[0]}, {in_steps(behind(point, plain[0]))} behind." if plain else f"{text}."
+    return (
+        f"{text}; the best policy without such privileges is {plain[0]}, {in_steps(behind(point, plain[0]))} behind."
+        if plain
+        else f"{text}."
+    )
 
 
 def _unfinished(point: TaskPoint) -> str:
     """Who was cut."""
     shares = {policy: point.figure(policy, "unfinished") for policy in point.ranking}
     cut = [f"{policy} {percent(share)} %" for policy, share in shares.items() if share.mean > 0]
-    return f" Not done when the run was cut, and counted as done then: {listed(cut)} of tasks." if cut else ""
+    return f" Unfinished at the end of the run, and counted as finished then: {listed(cut)} of tasks." if cut else ""

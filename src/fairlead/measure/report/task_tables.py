@@ -10,8 +10,8 @@ from fairlead.measure.report.tables import Columns, details, figure_columns
 from fairlead.measure.report.task_document import Spread, TaskPoint
 from fairlead.measure.report.task_phrases import steps
 
-_ABOUT = """<p><em>Knows, may</em>: what a policy is shown of tasks beyond what can be seen (their progress, their
-speed), and what it does to tasks that run. Who knows or may more is no fair rival of who does not.</p>"""
+_ABOUT = """<p><em>Privileges</em>: what a policy knows that others can't see (the progress and speed of tasks), and
+whether it resizes or pre-empts running tasks. Compare policies with equal privileges.</p>"""
 
 
 def task_tables(point: TaskPoint) -> str:
@@ -32,14 +32,14 @@ def task_tables(point: TaskPoint) -> str:
 def _completion(point: TaskPoint) -> Columns:
     columns = figure_columns(point, {"mean": point.objective}, 1, "{:.3f}")
     columns["behind best"] = ["best", *(steps(point.behind_best(p)) for p in point.ranking[1:])]
-    columns["knows, may"] = [str(point.powers(p)) for p in point.ranking]
+    columns["privileges"] = [str(point.powers(p)) for p in point.ranking]
     quantiles = {f"p{q}": f"completion_p{q}_steps" for q in (50, 90, 95, 99)}
     columns |= figure_columns(point, quantiles | {"waiting": "waiting_steps"}, 1, "{:.2f}")
     if any(point.figure(p, "unfinished").mean > 0 for p in point.ranking):
         columns |= figure_columns(point, {"unfinished, %": "unfinished"}, 100, "{:.1f}")
     if math.isnan(point.bound.mean):
         return columns
-    bound = {"policy": "lower bound", "mean": steps(point.bound), "knows, may": "no resizing, no pre-emption"}
+    bound = {"policy": "lower bound", "mean": steps(point.bound), "privileges": "no resizing, no pre-emption"}
     return {heading: [bound.get(heading, ""), *cells] for heading, cells in columns.items()}
 
 

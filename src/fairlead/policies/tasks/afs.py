@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.domain.task_records import Placements, Snapshot
-from fairlead.policies.jit import jit
+from fairlead.policies.jit import inlined
 from fairlead.policies.tasks.allocations import by_role
 from fairlead.policies.tasks.interface import task_policy
 from fairlead.policies.tasks.replan import Tasks, can_grow, emit, fitted_steps, gather, grow, settle_all, steps_with
 
 
-@jit
+@inlined
 def _wins(snapshot: Snapshot, tasks: Tasks, steps: Any, a: int, b: int, k: int) -> bool:
     """Whether task `a` gets the unit rather than `b`."""
     left_a, left_b = steps_with(snapshot, tasks, steps, a, -1), steps_with(snapshot, tasks, steps, b, -1)
@@ -28,20 +28,21 @@ def _wins(snapshot: Snapshot, tasks: Tasks, steps: Any, a: int, b: int, k: int) 
 
 @task_policy("afs", source="AFS", knows=("progress", "speed"), resizes=True, prepare=fitted_steps)
 def afs(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
-    tasks = gather(snapshot)
+    tasks, steps = gather(snapshot), parameters.reshape(snapshot.steps.shape)
     settle_all(snapshot, tasks)
+    order = by_role(snapshot.role)
     for n in range(len(snapshot.free)):
-        for k in by_role(snapshot.role):
+        for k in order:
             while True:
                 best = -1
                 for t in range(len(tasks.row)):
                     if tasks.to[t] == n and can_grow(snapshot, tasks, t, k):
-                        if best < 0 or _wins(snapshot, tasks, parameters, t, best, k):
+                        if best < 0 or _wins(snapshot, tasks, steps, t, best, k):
                             best = t
                 if best < 0:
                     break
-                now = steps_with(snapshot, tasks, parameters, best, -1)
-                if now - steps_with(snapshot, tasks, parameters, best, k) <= 1e-9:
+                now = steps_with(snapshot, tasks, steps, best, -1)
+                if now - steps_with(snapshot, tasks, steps, best, k) <= 1e-9:
                     break
                 grow(tasks, best, k)
     return emit(snapshot, tasks, out)

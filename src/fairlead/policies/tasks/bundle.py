@@ -30,7 +30,7 @@ OUTPUTS: Final = {"slot": "int64", "allocation": "int64", "score": "float32"}  #
 
 
 def signature_of(facts: TaskFacts) -> dict[str, Any]:
-    """What a model is made for, as manifests have it: types with their speeds, and what they need, in order."""
+    """What a model is made for, as manifests have it: types with their speeds, and the resources that they need."""
     resources = range(needed(facts.role))
     return {
         "resources": [
@@ -121,10 +121,10 @@ class TaskBundle(ModelBundle[TaskManifest]):
                 raise UserError(f"policy {name!r} was trained for other {other}")
 
     def warning(self, name: str, facts: TaskFacts) -> str:
-        """What to know before its figures are believed, in a line; empty when there is nothing."""
+        """What to know before its figures on these tasks are believed, in a line; empty when there is nothing."""
         if isinstance(self.manifest, Fault):
-            return ""
-        why = speed_warning(self.manifest.tasks.get("speeds"), signature_of(facts)["speeds"])
+            return ""  # a rule decides
+        why = speed_warning(self.manifest.tasks.get("speeds"), speed_digests(facts.types, facts.steps))
         return why and f"policy {name!r} {why}: it may decide badly on {facts.name} as it is here"
 
 

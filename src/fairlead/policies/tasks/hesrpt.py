@@ -79,11 +79,13 @@ def _share(snapshot: Snapshot, tasks: Tasks, exponents: Any, steps: Any, n: int,
 @task_policy("hesrpt", source="heSRPT", knows=("progress", "speed"), resizes=True, prepare=_parameters)
 def hesrpt(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
     first = snapshot.minimum.size  # of the fitted steps
-    exponents, steps = parameters[:first].reshape(snapshot.minimum.shape), parameters[first:]
+    exponents = parameters[:first].reshape(snapshot.minimum.shape)
+    steps = parameters[first:].reshape(snapshot.steps.shape)
     tasks = gather(snapshot)
     settle_all(snapshot, tasks)
+    order = by_role(snapshot.role)
     for n in range(len(snapshot.free)):
-        for k in by_role(snapshot.role):
+        for k in order:
             if snapshot.elastic[k]:
                 _share(snapshot, tasks, exponents, steps, n, k)
     return emit(snapshot, tasks, out)

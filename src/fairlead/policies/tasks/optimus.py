@@ -17,15 +17,15 @@ from fairlead.policies.tasks.replan import can_grow, emit, fitted_steps, gather,
 
 @task_policy("optimus", source="Optimus", knows=("progress", "speed"), resizes=True, prepare=fitted_steps)
 def optimus(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
-    tasks = gather(snapshot)
+    tasks, steps = gather(snapshot), parameters.reshape(snapshot.steps.shape)
     settle_all(snapshot, tasks)
     while True:
         best, of, most = -1, -1, 0.0
         for t in range(len(tasks.row)):
             for k in range(len(snapshot.most)):
                 if can_grow(snapshot, tasks, t, k):
-                    now = steps_with(snapshot, tasks, parameters, t, -1)
-                    gain = (now - steps_with(snapshot, tasks, parameters, t, k)) * snapshot.capacity[tasks.to[t], k]
+                    now = steps_with(snapshot, tasks, steps, t, -1)
+                    gain = (now - steps_with(snapshot, tasks, steps, t, k)) * snapshot.capacity[tasks.to[t], k]
                     if gain > most + 1e-9:
                         best, of, most = t, k, gain
         if best < 0:

@@ -17,7 +17,7 @@ import numpy as np
 from fairlead.domain.task_facts import TaskFacts, main_resources
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, UNSEEN, Placements, Snapshot
 from fairlead.domain.tasks import PROCESSOR
-from fairlead.policies.jit import jit
+from fairlead.policies.jit import inlined, jit
 from fairlead.policies.tasks.allocations import all_allocations, by_amounts, number_of, unit_of
 
 
@@ -94,26 +94,26 @@ def settle_all(snapshot: Snapshot, tasks: Tasks) -> None:
                 settle(snapshot, tasks, t, taken)
 
 
-@jit
+@inlined
 def steps_with(snapshot: Snapshot, tasks: Tasks, steps: Any, t: int, more: int) -> float:
     """What is left of a task in steps, with its amounts and one unit more of resource `more` (-1: of none).
 
-    `steps` is a table (J * A,) as `fitted_steps` makes it.
+    `steps` is a table (J, A).
     """
     number = number_of(tasks.amounts[t], snapshot.most, snapshot.elastic)
     if more >= 0:
         number += unit_of(more, snapshot.most, snapshot.elastic)
-    return tasks.left[t] * steps[tasks.type[t] * (len(steps) // len(snapshot.minimum)) + number]
+    return tasks.left[t] * steps[tasks.type[t], number]
 
 
-@jit
+@inlined
 def can_grow(snapshot: Snapshot, tasks: Tasks, t: int, k: int) -> bool:
     """Whether a unit more of a resource is free for a task, and of use to the rules."""
     n = tasks.to[t]
     return n >= 0 and snapshot.elastic[k] and tasks.free[n, k] > 0 and tasks.amounts[t, k] < snapshot.most[k]
 
 
-@jit
+@inlined
 def grow(tasks: Tasks, t: int, k: int) -> None:
     """Give a task a unit more."""
     tasks.amounts[t, k] += 1

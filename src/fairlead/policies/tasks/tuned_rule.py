@@ -17,8 +17,9 @@ from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_facts import TaskFacts
 from fairlead.domain.task_records import START, UNSEEN, Placements, Snapshot
-from fairlead.policies.jit import jit
-from fairlead.policies.tasks.allocations import by_role, number_of, unit_of
+from fairlead.domain.tasks import UNNEEDED
+from fairlead.policies.jit import inlined, jit
+from fairlead.policies.tasks.allocations import number_of, unit_of
 from fairlead.policies.tasks.interface import task_policy
 
 _BLOCKED = int(Reason.UNREACHABLE | Reason.NOT_ALLOWED)
@@ -75,16 +76,17 @@ def place(snapshot: Snapshot, parameters: Any, thrifty: bool, out: Placements) -
     return placed
 
 
-@jit
+@inlined
 def _trim(snapshot: Snapshot, kind: int, amounts: Any) -> None:
     """Cut amounts to the least with which a task of this type takes no more steps: of accelerators first."""
     number = number_of(amounts, snapshot.most, snapshot.elastic)
     longest = snapshot.steps[kind, number]
-    for k in by_role(snapshot.role):
-        if snapshot.elastic[k]:
-            unit = unit_of(k, snapshot.most, snapshot.elastic)
-            while amounts[k] > snapshot.minimum[kind, k] and snapshot.steps[kind, number - unit] <= longest:
-                amounts[k], number = amounts[k] - 1, number - unit
+    for role in range(UNNEEDED):
+        for k in range(len(amounts)):
+            if snapshot.role[k] == role and snapshot.elastic[k]:
+                unit = unit_of(k, snapshot.most, snapshot.elastic)
+                while amounts[k] > snapshot.minimum[kind, k] and snapshot.steps[kind, number - unit] <= longest:
+                    amounts[k], number = amounts[k] - 1, number - unit
 
 
 @jit
@@ -106,7 +108,7 @@ def _order(snapshot: Snapshot, rank: Any) -> Any:
     return order
 
 
-@jit
+@inlined
 def _cluster(snapshot: Snapshot, p: int, free: Any, taken: Any, wanted: Any, least: Any, parameters: Any) -> int:
     """Where a pending task goes; -1: it waits."""
     by, best_fit, kind = int(parameters[0]), parameters[1] > 0, snapshot.pending[p].type

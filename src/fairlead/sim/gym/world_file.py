@@ -18,13 +18,15 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead import __version__
-from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.errors import UserError, one_line, shown
 from fairlead.domain.records import REQUEST
 from fairlead.domain.scenario import Scenario
+from fairlead.inputs.arrays import read_npz, require
 from fairlead.measure.files import write_whole
 from fairlead.sim.serving.addresses import plan_words
 from fairlead.sim.serving.layout import STREAM, Plan
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.plan_check import check_plan, check_workload
 from fairlead.sim.serving.workload import Workload, draws_of, make_workload
 
 _FORMAT: Final = 2
@@ -106,8 +108,7 @@ def save_worlds(path: str | Path, scenario: Scenario, seeds: Iterable[int]) -> N
 def load_worlds(path: str | Path) -> Worlds:
     """The worlds that `save_worlds` has saved."""
     try:
-        with np.load(path) as file:
-            return _read(path, file)
+        return _read(path, read_npz(path))
     except UserError:
         raise
     except Exception as error:  # readers of zip, deflate, npy and JSON have many ways to say no
@@ -117,69 +118,31 @@ def load_worlds(path: str | Path) -> Worlds:
 def _read(path: str | Path, file: Any) -> Worlds:
     about = json.loads(str(file["about"]))
     if about["format"] != _FORMAT:
-        raise UserError(f"{path}: worlds of format {about['format']}, this version reads {_FORMAT}; save anew")
+        raise UserError(f"{path}: worlds of format {shown(about['format'])}, this version reads {_FORMAT}; save anew")
     plan = Plan(**{name: file[f"plan_{name}"] for name in Plan._fields})
     plan_words(plan)  # refuses arrays of other types
     workloads = _workloads(about["seeds"], file)
     models, nodes, sla_classes = (tuple(map(str, about[key])) for key in ("models", "nodes", "sla_classes"))
-    _check_plan(plan, len(models), len(nodes))
+    check_plan(plan, len(models), len(nodes))
     for workload in workloads.values():
-        _check_workload(workload, plan, len(sla_classes))
-    return Worlds(about["name"], plan, models, nodes, sla_classes, partial(_pick, str(path), workloads))
+        check_workload(workload, plan, len(sla_classes))
+    return Worlds(str(about["name"]), plan, models, nodes, sla_classes, partial(_pick, str(path), workloads))
 
 
 def _workloads(seeds: list[int], file: Any) -> dict[int, Workload]:
     kinds = {"sizes": np.dtype(np.int64), "requests": REQUEST, "work": np.dtype(np.float64), "streams": STREAM}
     arrays = {name: file[name] for name in kinds}
     for name, dtype in kinds.items():
-        _require(arrays[name].dtype == dtype, f"{name} has another type")
+        require(arrays[name].dtype == dtype, f"{name} has another type")
     sizes, requests, work, streams = arrays.values()
-    _require(sizes.shape == (len(seeds), 2) and sizes.min() >= 0 and len(set(seeds)) == len(seeds), "sizes don't fit")
+    require(sizes.shape == (len(seeds), 2) and sizes.min() >= 0 and len(set(seeds)) == len(seeds), "sizes don't fit")
     ends = np.cumsum(sizes, axis=0)
-    _require(requests.shape == work.shape == (ends[-1, 0],) and streams.shape == (ends[-1, 1],), "sizes don't fit")
+    require(requests.shape == work.shape == (ends[-1, 0],) and streams.shape == (ends[-1, 1],), "sizes don't fit")
     made = {}
     for seed, (n, m), (r, s) in zip(seeds, sizes.tolist(), ends.tolist(), strict=True):
-        seed = whole_number("seed", seed, WORKLOAD_SEEDS)
+        require(type(seed) is int and 0 <= seed < WORKLOAD_SEEDS, "a seed is out of range")
         made[seed] = Workload(seed, requests[r - n : r], draws_of(seed, work[r - n : r]), streams[s - m : s])
     return made
-
-
-# The archive's checksums tell damage; what follows tells files made otherwise, before compiled code walks astray.
-
-
-def _check_plan(plan: Plan, models: int, nodes: int) -> None:
-    deployments, stations, changes = plan.deployments, plan.stations, plan.changes
-    _require(len(plan.rules) == 1 and len(plan.models) == models, "models don't fit")
-    ends = int(plan.rules[0]["sites"]) + nodes
-    _require(plan.links.shape == (ends, nodes) and len(plan.node_first) == nodes + 1, "nodes don't fit")
-    d = len(deployments)
-    _require(len(plan.node_deployments) == plan.denied.shape[1] == d, "deployments don't fit")
-    for name, count in (("node", nodes), ("station", len(stations)), ("model", models)):
-        _within(f"deployments' {name}", deployments[name], count)
-    _within("stations' node", stations["node"], nodes)
-    _within("stations' deployment", stations["deployment"], d, -1)
-    _within("node_first", plan.node_first, d + 1)
-    _within("node_deployments", plan.node_deployments, d)
-    for name in ("first", "last"):
-        _within(f"models' {name}", plan.models[name], d + 1)
-    _within("changes' row", changes["row"], ends)
-    _within("changes' node", changes["node"], nodes)
-
-
-def _check_workload(workload: Workload, plan: Plan, sla_classes: int) -> None:
-    counts = {"model": len(plan.models), "site": int(plan.rules[0]["sites"]), "source": len(plan.denied)}
-    for name, count in (counts | {"sla": sla_classes}).items():
-        _within(f"requests' {name}", workload.requests[name], count)
-    _within("requests' stream", workload.requests["stream"], len(workload.streams), -1)
-
-
-def _within(what: str, rows: Any, count: int, least: int = 0) -> None:
-    _require(len(rows) == 0 or (rows.min() >= least and rows.max() < count), f"{what} is out of range")
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise ValueError(otherwise)
 
 
 def _pick(path: str, workloads: dict[int, Workload], seed: int) -> Workload:

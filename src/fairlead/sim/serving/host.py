@@ -8,7 +8,7 @@ becomes a PolicyError that names them. Learned policies don't look at a clock he
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,8 @@ class Run:
 def simulate(scenario: Scenario, policy: str | Policy, seed: int = 0, exclusions: bool = False) -> Run:
     """Draw the workload of `seed` and run it to its end under the policy (of that name, or at that path).
 
-    With `exclusions` the log also has the candidates of each request, and why some of them were excluded.
+    With `exclusions` the log also has the candidates of each request, with why some were excluded, and how likely the
+    choices of rules that draw were: these are then asked one request at a time.
     """
     plan, workload = build_plan(scenario), make_workload(scenario, seed)
     world = new_world(plan, workload, exclusions=exclusions)
@@ -81,10 +82,13 @@ def setting_of(plan: Plan) -> Setting:
 def run_decider(plan: Plan, world: World, decider: Decider) -> Account:
     """`run`, asking this decider: about each request, unless it has rules for the engine to call by itself.
 
-    One that is told of windows is told as in the gym: before the first, and where something may arrive behind it.
+    One that is told of windows is told as in the gym: before the first, and where something may arrive behind it. A
+    rule that draws is asked, too, where a full log is kept: afterwards nobody knows how likely its choices were.
     """
-    handle, clock = Handle(plan, [world], [_pointer(rule) for rule in decider.rules]), world.clock[0]
-    stops = (0 if decider.rules else AT_DECIDE) | (AT_WINDOW | INTO_DRAIN if decider.windows else 0)
+    draws = any(rule.draws for rule in decider.rules) and not decider.windows
+    rules = () if draws and len(world.exclusions) else decider.rules
+    handle, clock = Handle(plan, [world], [_pointer(rule) for rule in rules]), world.clock[0]
+    stops = (0 if rules else AT_DECIDE) | (AT_WINDOW | INTO_DRAIN if decider.windows else 0)
     view = WindowView(plan, decider.nodes, decider.mix) if decider.windows else None
     stats = np.zeros((1, view.features if view else 0), np.float32)
     asked, picked = list[Decision](), list[tuple[float, Decision]]()  # about requests; about windows, from when on
@@ -92,7 +96,7 @@ def run_decider(plan: Plan, world: World, decider: Decider) -> Account:
         if view:
             view.observe(handle, stats)
             picked.append((float(clock["now_ms"]), decider.decide(WindowSnapshot(stats))))
-        if decider.rules:
+        if rules:
             handle.chosen[0] = decider.active
         elif clock["waiting"]:
             first, last, i = int(clock["first"]), int(clock["last"]), int(clock["request"])
@@ -100,18 +104,24 @@ def run_decider(plan: Plan, world: World, decider: Decider) -> Account:
             u = uniform(int(clock["seed"]), POLICY, i, 0)
             asked.append(decider.decide(RequestSnapshot(*shown, first=first), u))
             handle.chosen[0] = asked[-1].choice
-        who = decider.rules[decider.active].name if decider.rules else decider.name
+        who = rules[decider.active].name if rules else decider.name
         _advance(handle, stops, who)
         _check(world, who, handle.codes[0])
-    if decider.rules:
+    if rules:
         decider.decided(int(clock["decisions"]))
-    return _account(world, decider, asked, picked)
+    return _account(world, decider, rules, asked, picked)
 
 
-def _account(world: World, decider: Decider, asked: list[Decision], picked: list[tuple[float, Decision]]) -> Account:
-    """Who decided each request, with what probability, and why a rule had to."""
+def _account(
+    world: World,
+    decider: Decider,
+    called: Sequence[Policy],
+    asked: list[Decision],
+    picked: list[tuple[float, Decision]],
+) -> Account:
+    """Who decided each request, how likely that was, and why a rule had to; `called` are rules that were not asked."""
     count, reasons = decider.decisions, _by_reason(decider.fallbacks)
-    if asked or not decider.rules:
+    if not called:
         who = list(dict.fromkeys((d.policy, d.hash) for d in asked))
         return Account(
             count,
@@ -121,13 +131,13 @@ def _account(world: World, decider: Decider, asked: list[Decision], picked: list
             probability=np.array([d.probability for d in asked]),
             fallback=np.array([fallback_code(d.fallback) for d in asked], np.int64),
         )
-    rules = list(dict.fromkeys(decider.rules))  # the fallback rule may be one of the others, too
+    rules = list(dict.fromkeys(called))  # the fallback rule may be one of the others, too
     policies = [LoggedPolicy(rule.name, rule.hash) for rule in rules]
     certain = np.array([math.nan if rule.draws else 1.0 for rule in rules])
     if not picked:
         why = fallback_code(next(iter(decider.fallbacks), None))
         return Account(count, reasons, policies=policies, probability=certain[0], fallback=why)
-    active = [rules.index(decider.rules[d.choice]) for _, d in picked]
+    active = [rules.index(called[d.choice]) for _, d in picked]
     times_ms = world.rows["time_ms"][decided(world.rows)]
     window = np.searchsorted([from_ms for from_ms, _ in picked], times_ms, side="right") - 1
     by_rule = np.array(active)[window]

@@ -35,6 +35,7 @@ from fairlead.sim.tasks.host import new_placements
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.numba_types import plan_type, room_type, wishes_type, worlds_type
 from fairlead.sim.tasks.plan import most_running
+from fairlead.sim.tasks.plan_check import check_task_worlds
 from fairlead.sim.tasks.rounds import go, leave_out, pass_step, shown, wish
 from fairlead.sim.tasks.snapshot import Room, fill, new_room, view_inside
 from fairlead.sim.tasks.wishes import Wishes, new_wishes
@@ -115,13 +116,14 @@ class TaskBatch:
         return {name: array.tobytes() for name, array in arrays.items()}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Put all worlds to where they were saved; nothing has ended."""
+        """Put all worlds to where they were saved; nothing has ended. Raises ValueError where that can't be."""
         for group, arrays in (("worlds", self.worlds), ("observations", self.observations)):
             for name, array in arrays._asdict().items():
                 array[...] = np.frombuffer(saved[f"{group}.{name}"], array.dtype).reshape(array.shape)
         kept = ("episodes", self.episodes), ("seeds", self._next[0]), ("rates", self._next[1]), ("went", self._went)
         for name, array in kept:
             array[...] = np.frombuffer(saved[name], array.dtype).reshape(array.shape)
+        check_task_worlds(self.plan, self.worlds, self.observations.slots)
         self.ended[:] = False
 
     def by_rule(self, rule: Any, parameters: Any) -> tuple[Any, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -13,12 +12,14 @@ import numpy as np
 
 from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.tasks import TaskScenario
+from fairlead.inputs.arrays import read_npz
 from fairlead.measure.files import write_whole
 from fairlead.policies.tasks.bundle import signature_of
 from fairlead.policies.tasks.tuned_rule import parameters
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.layout import LINK_CHANGE, TASK_RULES, TaskPlan
 from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.plan_check import check_task_plan, check_tuned_rule
 
 _RECORDS = {"rules": TASK_RULES, "changes": LINK_CHANGE}
 
@@ -53,14 +54,16 @@ def save_task_world(world: TaskWorld, file: Path) -> None:
 def load_task_world(file: Path) -> TaskWorld:
     """Read it."""
     try:
-        with np.load(file, allow_pickle=False) as found:
-            about = json.loads(str(found["about"]))
-            arrays = {name: _array(name, found[name]) for name in TaskPlan._fields}
-            overrides = tuple(about["overrides"])
-            return TaskWorld(about["name"], TaskPlan(**arrays), found["rule"], about["tasks"], overrides)
-    except OSError as error:
-        raise UserError(f"{file}: can't read it: {error.strerror or error}") from None
-    except (EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        found = read_npz(file)
+        about = json.loads(str(found["about"]))
+        plan = TaskPlan(**{name: _array(name, found[name]) for name in TaskPlan._fields})
+        check_task_plan(plan)
+        check_tuned_rule(found["rule"], plan)
+        name, overrides, tasks = str(about["name"]), tuple(map(str, about["overrides"])), dict(about["tasks"])
+        return TaskWorld(name, plan, found["rule"], tasks, overrides)
+    except UserError:
+        raise
+    except Exception as error:  # readers of zip, deflate, npy and JSON have many ways to say no
         raise UserError(f"{file}: not a world of tasks ({one_line(error)})") from None
 
 

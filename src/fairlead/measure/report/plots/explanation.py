@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairlead.measure.report.document import Document, number
+from fairlead.measure.report.explanation_phrases import value_text
 from fairlead.measure.report.plots.common import ROW_PX, Plot, tooltip
 from fairlead.measure.report.style import HUES, INK, OUTCOME_COLOURS, Spec
 
@@ -116,12 +117,6 @@ def replay(made: Document, soon_s: float) -> Plot:
         spec=spec,
         room_px=_ROOM_PX,
     )
-
-
-def value_text(seen: Document) -> str:
-    """An input in words."""
-    unit = f" {seen['unit']}" if seen["unit"] else ""
-    return f"{number(seen['value']):.4g}{unit} (typical {number(seen['typical']):.4g})"
 
 
 def _colours(field: str, colours: dict[str, str]) -> Spec:

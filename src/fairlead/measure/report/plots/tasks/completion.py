@@ -23,7 +23,7 @@ STEPS = Measures(
     {"title": "completion time, steps"},
     in_steps,
     lambda choice: f"The {choice} of completion times",
-    bound="the lower bound on the mean, which binds who neither resizes nor pre-empts",
+    bound="the lower bound on the mean without resizing or pre-emption",
     passing=BOUND,
 )
 _WORDS_PX = 100
@@ -40,7 +40,7 @@ def completion(point: TaskPoint) -> Plot:
         "completion",
         "Completion time",
         f"Steps of {point.body['step_s']:g} s from arrival to completion, mean over the seeds{interval} "
-        f"Colours tell what a policy knows and does.{bound}",
+        f"Colours show a policy's privileges.{bound}",
         findings["mean"],
         findings,
         spec=_spec(point, drawn),
@@ -88,7 +88,7 @@ def _spec(point: TaskPoint, drawn: bool) -> Spec:
 
 
 def _bars(rows: list[Spec]) -> Spec:
-    texts = {"mean_text": "mean", "behind_text": "behind best", **STEPS.texts(), "powers": "knows, may"}
+    texts = {"mean_text": "mean", "behind_text": "behind best", **STEPS.texts(), "powers": "privileges"}
     groups = [g for g in POWER_COLOURS if any(row["group"] == g for row in rows)]
     return {
         "mark": {"type": "bar", "height": {"band": 0.8}},

@@ -1,7 +1,7 @@
-"""Writes the reference where a page has `<!-- command line -->`, `<!-- scenario fields -->` or `<!-- records -->`.
+"""Writes the generated part of the reference pages; run it after changing help, scenario fields or records.
 
-Called by MkDocs (named in mkdocs.yml). It copies nothing by hand: help comes from the command itself, fields from the
-dataclasses and record layouts with the comments beside them, so that the pages can't fall behind the code.
+`make reference` runs it, and tests/test_docs.py fails when a page is not current. Help comes from the commands
+themselves, fields from the dataclasses and record layouts with the comments beside them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
-
 from fairlead.cli.main import main
 from fairlead.domain import records, task_records
 from fairlead.domain.outcomes import Outcome, Reason
@@ -32,24 +28,34 @@ from fairlead.domain.tasks import TaskScenario
 _PLAIN = {float: "number", int: "whole number", str: "text", bool: "true or false"}
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put each part where its marker stands."""
-    for marker, write in {"command line": command_line, "scenario fields": scenario_fields, "records": layouts}.items():
-        if f"<!-- {marker} -->" in markdown:
-            markdown = markdown.replace(f"<!-- {marker} -->", write())
-    return markdown
+_MARKER = "<!-- generated from here on by `make reference` -->\n"
+FOLDER = Path(__file__).parent
+
+
+def pages() -> dict[Path, str]:
+    """Each page with a generated part, as it should be."""
+    parts = {"command-line": command_line, "scenario-fields": scenario_fields, "records": layouts}
+    return {page: _renewed(page, write()) for name, write in parts.items() for page in [FOLDER / f"{name}.md"]}
+
+
+def _renewed(page: Path, generated: str) -> str:
+    written = page.read_text().split(_MARKER)[0]
+    return f"{written}{_MARKER}\n{generated}\n"
 
 
 # ---- the command line
 
 
 def command_line() -> str:
-    """Help of `fairlead` and of each of its commands, as they print it."""
-    top = _help()
-    commands = re.findall(r"^    (\w+) ", top, re.MULTILINE)
-    parts = [("fairlead", top), *((f"fairlead {name}", _help(name)) for name in commands)]
-    parts += [(f"fairlead train {agent}", _help("train", agent)) for agent in ("aset", "ecsrl")]
-    return "\n\n".join(f"## {title}\n\n```text\n{text}```" for title, text in parts)
+    """Help of `fairlead`, of each of its commands and of their commands, as they print it."""
+    return "\n\n".join(f"## {' '.join(['fairlead', *command])}\n\n```text\n{text}```" for command, text in _helps())
+
+
+def _helps(*command: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    text = _help(*command)
+    yield command, text
+    for name in re.findall(r"^    (\w+)(?: |$)", text, re.MULTILINE):
+        yield from _helps(*command, name)
 
 
 def _help(*command: str) -> str:
@@ -172,3 +178,8 @@ def _members(kind: type[Outcome] | type[Reason]) -> str:
     return "\n".join(
         [f"## {kind.__name__}\n\n{inspect.getdoc(kind)}\n", "| value | name | meaning |", "|---|---|---|", *rows]
     )
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text)
