@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import signal
@@ -10,16 +11,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-
-def ignore_sigint() -> None:
-    """A `preexec_fn`: what a shell does in all that a script, or `nohup make test &`, starts."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_libc = ctypes.CDLL(None)
 
 
 @contextmanager
-def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A command in a group of its own, its output as pipes of text; in the end the whole group is killed."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+def started(command: Sequence[str], sigint_ignored: bool = False, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A command in a group of its own, its output as pipes of text; in the end the whole group is killed.
+
+    It is killed too when the tests are, which then end nothing. A shell has what a script, or `nohup make test &`,
+    starts ignore SIGINT; so does `sigint_ignored`.
+    """
+
+    def before_it_runs() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN if sigint_ignored else signal.SIG_DFL)
+
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "preexec_fn": before_it_runs}
     with subprocess.Popen(command, start_new_session=True, **(pipes | options)) as process:
         try:
             yield process

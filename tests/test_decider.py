@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import metadata
@@ -17,7 +18,7 @@ from fairlead.domain.decision import RequestSnapshot, WindowSnapshot
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.scenario import Scenario
-from fairlead.policies import interface
+from fairlead.policies import interface, model_trial
 from fairlead.policies.bundle import Bundle, Fault
 from fairlead.policies.decider import Decider, Setting
 from fairlead.policies.interface import Policy, find, registry
@@ -226,7 +227,8 @@ def test_fifo_in_the_place_of_a_model_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_model_that_takes_too_long_to_try_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.policies.model_trial.MOST_SECONDS", 0.0)
+    monkeypatch.setattr(model_trial, "MOST_SECONDS", 0.1)
+    model_trial._PROCESS._started().send_signal(signal.SIGSTOP)  # it never answers
     model = Bundle(bundles.dispatcher(tmp_path)).model
     assert isinstance(model, Fault)
     assert "took more than" in model.why

@@ -331,7 +331,7 @@ def test_a_disk_that_is_full_costs_no_finished_run(tmp_path: Path) -> None:
     limited = ["bash", "-c", 'ulimit -f 16; exec "$@"', "bash", *question]  # kilobytes a file
     done = subprocess.run([*limited, "--json", "-"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "stopped by OSError: [Errno 27] File too large: 'fairlead-sweep-ecsrl-rate.jsonl'; " in done.stderr
+    assert "stopped: fairlead-sweep-ecsrl-rate.jsonl: can't write it: File too large; " in done.stderr
     finished = sum(len(s["seeds"]) for s in json.loads(done.stdout)["scenarios"].values())
     assert 1 <= finished < 6
     again = sweep(tmp_path, "--seeds", "2", "--policies", "random", "--json", "again.json")

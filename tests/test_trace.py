@@ -32,7 +32,7 @@ from fairlead.profile.trace.allocations import Allocation, this_machine
 from fairlead.profile.trace.family import family, round_to_125
 from fairlead.profile.trace.progress_lines import Point, Telling, curve, found_target
 from fairlead.scenarios.loader import load_tasks
-from processes import alive, ends, ignore_sigint, started
+from processes import alive, ends, started
 
 BEGIN = """\
 import json, os, sys, time
@@ -526,7 +526,7 @@ def waiting_in_the_second_run(**options: Any) -> Iterator[tuple[subprocess.Popen
     ("number", "options"),
     [
         pytest.param(signal.SIGINT, {}, id="SIGINT"),
-        pytest.param(signal.SIGINT, {"preexec_fn": ignore_sigint}, id="SIGINT-inherited-as-ignored"),
+        pytest.param(signal.SIGINT, {"sigint_ignored": True}, id="SIGINT-inherited-as-ignored"),
         pytest.param(signal.SIGTERM, {}, id="SIGTERM"),
     ],
 )
