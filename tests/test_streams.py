@@ -26,9 +26,7 @@ SHORT = "compare ecsrl --set duration_s=5 --seeds 2 --policies closest"
 
 
 def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        ["sh", "-c", line], cwd=folder, env=os.environ | variables, capture_output=True, timeout=300
-    )
+    return subprocess.run(["sh", "-c", line], cwd=folder, env=os.environ | variables, capture_output=True, timeout=300)
 
 
 class TestStreams:

@@ -246,7 +246,7 @@ def test_compare_and_sweep_rank_by_completion_time(tmp_path: Path, capsys: pytes
     shown = capsys.readouterr().out
     (best,) = [line for line in shown.splitlines() if line.startswith("│ tuned-rule")]
     assert best.count("* ") == 2
-    (bound,) = [line for line in shown.splitlines() if "lower bound" in line]
+    (bound,) = [line for line in shown.splitlines() if line.startswith("│ lower bound")]
     assert f"{there['bound']['mean']:.3f}" in bound
     assert "none" in bound, "with noise there is none"
 

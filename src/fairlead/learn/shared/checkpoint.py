@@ -56,8 +56,8 @@ def broken_checkpoint(file: Path, error: Exception) -> UserError:
 
 
 def array_like(saved: Any, like: Any) -> Any:
-    """The array that a tensor was, checked: of the type and the shape of another. Raises ValueError."""
-    array = saved.cpu().numpy() if isinstance(saved, torch.Tensor) else None
-    if array is None or array.dtype != like.dtype or array.shape != like.shape:
+    """The array that was saved, as one or as a tensor: of the type and the shape of another. Raises ValueError."""
+    array = saved.cpu().numpy() if isinstance(saved, torch.Tensor) else saved
+    if not isinstance(array, np.ndarray) or array.dtype != like.dtype or array.shape != like.shape:
         raise ValueError(f"expected an array of {like.dtype}, {like.shape}")
     return array
