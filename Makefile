@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TESTS_AT_ONCE := -n 2 --dist worksteal  # a half each; who is done first takes over from the other's half
 
-.PHONY: help up env test test-slow check bench docs reference lock clean
+.PHONY: help up env test test-slow fuzz check bench docs reference lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,6 +12,7 @@ help:
 	@echo "make env        set up all extras, as the tests need them"
 	@echo "make test       set up and run the tests, but for the slow ones"
 	@echo "make test-slow  run the slow ones: trainings, long comparisons, real models"
+	@echo "make fuzz    try damaged and hostile input files, ten minutes for each kind"
 	@echo "make check      lint, types, import directions, docs (what CI runs, with all tests)"
 	@echo "make bench      run the benchmarks"
 	@echo "make docs       build the docs site into site/"
@@ -47,6 +48,9 @@ test: $(VENV)/.dev
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow $(TESTS_AT_ONCE)
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -193,10 +193,10 @@ def harmless(folder: Path, number: int) -> Fallback | None:
 
 def harmless_ones(folder: Path, numbers: range) -> None:
     found = {number: harmless(folder / str(number), number) for number in numbers}
-    untouched = MAKERS[-1].__name__  # a changed byte may change nothing that matters
+    sound = {"_bytes", "_late_shape"}  # a changed byte may change nothing that matters, a late shape may not come
     for number, reason in found.items():
         what = MAKERS[number // 2 % len(MAKERS)].__name__
-        assert reason in (Fallback.CORRUPT, Fallback.OUTPUT) or what == untouched, (number, what, reason)
+        assert reason in (Fallback.CORRUPT, Fallback.OUTPUT) or what in sound, (number, what, reason)
 
 
 def test_corrupt_models_decide_nothing_and_end_nothing(tmp_path: Path) -> None:
