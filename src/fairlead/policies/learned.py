@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 import numpy as np
+from numba import types
 
 from fairlead.domain.decision import Decision, WindowSnapshot
 from fairlead.domain.errors import UserError
@@ -25,6 +26,8 @@ from fairlead.policies.model_runtime import Clock, ModelRuntime, limits
 from fairlead.policies.observe import EXCLUDED, SINGLES, observe_dispatch, slot_scales, window_stats
 
 _FAILED: Final = -2
+_OUTSIDE: Final = -3
+_REASONS: Final = {_FAILED: Fallback.OUTPUT, _OUTSIDE: Fallback.RANGE}
 
 
 class LearnedDecider(Decider):
@@ -70,7 +73,7 @@ class Dispatcher(LearnedDecider):
         self._shape = 1, self.manifest.values
         self.observation = np.zeros((1, self.manifest.features), np.float32)  # what the model was shown last
         self._inputs = {"observations": self.observation}
-        self._observe, (self._inside, self._best) = observe_dispatch(), _compiled()
+        self._observe, (self._inside, self._best, _) = observe_dispatch(), _compiled()
 
     def decide(self, snapshot: Snapshot, u: float = 0.0) -> Decision:
         """As Decider has it."""
@@ -111,6 +114,7 @@ class Selector(LearnedDecider):
         if self.manifest is None:
             return
         self.nodes, self.mix = max(nodes, self.manifest.slots), self.manifest.mix
+        self._choose = _compiled()[2]
         actions = [_rule(name) for name in self.manifest.actions]
         for action in actions:
             self.runtime.found(action)
@@ -134,34 +138,37 @@ class Selector(LearnedDecider):
         """
         if not isinstance(snapshot, WindowSnapshot):
             return decide_by(self.rules[self.active], snapshot, u)
-        before = self.fallbacks.copy()
-        self.active = int(self.select(snapshot.stats)[0])
-        why = next(iter(self.fallbacks - before), None)
+        chosen, reasons = self._pick(snapshot.stats)
+        self.active, why = int(chosen[0]), reasons[0]
         decided_by = self.fallback if why else self
         return Decision(self.active, 1.0, decided_by.name, decided_by.hash, why)
 
     def select(self, stats: Any) -> Any:
         """For each row of `stats` (B, F) the index of a rule, int32 (B,); `active` stays as it is."""
-        self.decisions += len(stats)
-        chosen = np.full(len(stats), len(self.rules) - 1, np.int32)
+        return self._pick(stats)[0]
+
+    def _pick(self, stats: Any) -> tuple[Any, list[Fallback | None]]:
+        """For each row the index of a rule, and why that is the fallback rule."""
+        rows = len(stats)
+        self.decisions += rows
+        chosen = np.full(rows, len(self.rules) - 1, np.int32)
         if (why := self.runtime.begin()) is not None:
-            self.fallbacks[why] += len(stats)
-            return chosen
-        inside = ((stats >= self._least) & (stats <= self._most)).all(axis=1)
-        answer = self.runtime.run({"observations": stats}, (len(stats), len(self.rules) - 1))
-        values = np.full((len(stats), 1), np.nan) if answer is None else answer[0]
-        usable = np.isfinite(values).all(axis=1)
-        late = self.runtime.late()
-        for b in range(len(stats)):
-            if not inside[b]:
-                self.fallbacks[Fallback.RANGE] += 1
-            elif not usable[b]:
-                self.fallbacks[Fallback.OUTPUT] += 1
-            elif late:
-                self.fallbacks[Fallback.SLOW] += 1
-            else:
-                chosen[b] = values[b].argmax()
-        return chosen
+            self.fallbacks[why] += rows
+            return chosen, [why] * rows
+        stats = np.ascontiguousarray(stats, np.float32)
+        if stats.shape != (rows, len(self._least)):
+            raise TypeError(f"stats need {len(self._least)} numbers for each window")
+        answer = self.runtime.run({"observations": stats}, (rows, len(self.rules) - 1))
+        values = np.full((rows, 1), np.nan, np.float32) if answer is None else answer[0]
+        self._choose(stats, self._least, self._most, values, chosen)
+        reasons = [_REASONS.get(choice) for choice in chosen.tolist()]
+        if self.runtime.late():
+            reasons = [why or Fallback.SLOW for why in reasons]
+        for b, why in enumerate(reasons):
+            if why:
+                self.fallbacks[why] += 1
+                chosen[b] = len(self.rules) - 1
+        return chosen, reasons
 
 
 def _rule(name: str) -> Policy | Fault:
@@ -192,6 +199,28 @@ def _best(values: Any, excluded: Any) -> int:
     return best if highest >= values[len(values) - 1] else -1
 
 
+def _choose(stats: Any, least: Any, most: Any, values: Any, chosen: Any) -> None:
+    """The first of the highest values of each row; -2 where one is no number, -3 where an input is out of range."""
+    for b in range(len(stats)):
+        best = 0
+        for a in range(values.shape[1]):
+            if not np.isfinite(values[b, a]):
+                best = _FAILED
+                break
+            if values[b, a] > values[b, best]:
+                best = a
+        for i in range(stats.shape[1]):
+            if not (stats[b, i] >= least[i] and stats[b, i] <= most[i]):
+                best = _OUTSIDE
+                break
+        chosen[b] = best
+
+
 @cache
-def _compiled() -> tuple[Any, Any]:
-    return typed_kernel(_inside, *[SINGLES] * 3), typed_kernel(_best, SINGLES, EXCLUDED)
+def _compiled() -> tuple[Any, Any, Any]:
+    rows, choices = types.Array(types.float32, 2, "C"), types.Array(types.int32, 1, "C")
+    return (
+        typed_kernel(_inside, *[SINGLES] * 3),
+        typed_kernel(_best, SINGLES, EXCLUDED),
+        typed_kernel(_choose, rows, SINGLES, SINGLES, rows, choices),
+    )
