@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,17 @@ def renamed(value: Any, evil: str) -> Any:
     return value + evil if value in names else value
 
 
+@pytest.fixture
+def signals_at_first() -> Iterator[None]:
+    """Signals as a shell hands them on, also where the tests run under `nohup`."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in STOPS if number != signal.SIGINT}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals_at_first")
 class TestSignals:
     @pytest.mark.parametrize("number", STOPS)
     def test_every_command_is_interrupted(
