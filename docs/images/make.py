@@ -31,8 +31,7 @@ REPORTS = {
     "sweep.html": ["sweep", "full-edge", "--param", "rate", "--values", "20:120:20", "--seeds", "5",
                    "--checkpoint", "none"],
     "tasks.html": ["compare", "tapfinger-3", "--policies", "tuned-rule,sia,optimus,min,tiresias", "--seeds", "20"],
-    "degradation.html": ["degradation", "ecsrl"],
-    "degrade.html": ["degrade", "efficientnet-lite0", "ppocr-det"],
+    "degradation.html": ["degradation", "simulate", "ecsrl"],
     "explain.html": ["explain", "ecsrl", "--policy", "ecsrl", "--set", "rate=18500", "--set", "duration_s=60",
                      "--at", "30", "--replay"],
 }  # fmt: skip
@@ -48,7 +47,7 @@ PICTURES = [
     ("explain", "explain.html", None, 1280, 1420, {}),
 ]
 #: Plots as `--plots` writes them: name, command, and which of its plots.
-_DEGRADE = ["degrade", "efficientnet-lite0", "ppocr-det"]
+_DEGRADE = ["degradation", "measure", "efficientnet-lite0", "ppocr-det"]
 _TRACE = ["trace", "convnet", "inference", "--cpu", "1,2", "--out", "traces"]
 PLOTS = [
     ("degrade-matrix", _DEGRADE, "*-matrix-1.png"),
