@@ -32,8 +32,8 @@ from fairlead.policies.interface import find
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving import host
+from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 SEED = 1

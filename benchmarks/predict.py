@@ -62,7 +62,7 @@ def _order(folder: Path) -> dict[str, float]:
     modules = ("jetson-nano", "jetson-tx2-tf-trt")
     for model in ("mobilenet_v2", "inception_v3"):
         analysis = analyse(Architecture(model).onnx(folder))
-        told = {name: predict(analysis, find_device(name)).estimate for name in ("coral-dev-board", *modules)}
+        told = {name: predict(analysis, find_device(name)).time for name in ("coral-dev-board", *modules)}
         figures[f"{model}_edge_tpu_ms"] = told["coral-dev-board"].ms if told["coral-dev-board"] else np.nan
         figures[f"{model}_best_gpu_module_ms"] = min(one.ms for name in modules if (one := told[name]))
     return figures

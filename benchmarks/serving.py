@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks import figures, yardstick
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import find
-from fairlead.sim.serving import workload as drawn
+from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.world import new_world, reset
@@ -34,7 +34,7 @@ def _best_s(prepare: Callable[[], None], work: Callable[[], object], times: int)
     return best
 
 
-def _engine(scenario: Scenario, workload: drawn.Workload, times: int) -> tuple[float, np.ndarray]:
+def _engine(scenario: Scenario, workload: DrawnWorkload, times: int) -> tuple[float, np.ndarray]:
     """Best seconds of a run, and the latencies."""
     plan, policy = build_plan(scenario), find("least-outstanding")
     world = new_world(plan, workload)
@@ -50,7 +50,7 @@ def measure() -> dict[str, float]:
     expected: list[float] = []
     simpy_s = _best_s(expected.clear, lambda: expected.extend(yardstick.simpy_latencies(*inputs)), 3)
     engine_s, latencies = _engine(scenario, workload, 200)
-    draw_s = _best_s(lambda: None, lambda: drawn.make_workload(scenario, yardstick.SEED), 50)
+    draw_s = _best_s(lambda: None, lambda: make_workload(scenario, yardstick.SEED), 50)
     wide = yardstick.scenario(100, REQUESTS)
     wide_s, _ = _engine(wide, yardstick.workload(wide, REQUESTS), 100)
     long = yardstick.scenario(12, 10 * REQUESTS)

@@ -13,7 +13,7 @@ from fairlead.domain.models import Deployment, Latency, Model, Variant
 from fairlead.domain.scenario import Rules, Scenario
 from fairlead.domain.workload import Draw, Source, Workload
 from fairlead.policies.randomness import ARRIVAL, exponential
-from fairlead.sim.serving import workload as drawn
+from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload
 
 LOAD = 0.8
 SEED = 1
@@ -59,16 +59,16 @@ def scenario(nodes: int, requests: int) -> Scenario:
     )
 
 
-def workload(of: Scenario, requests: int) -> drawn.Workload:
+def workload(of: Scenario, requests: int) -> DrawnWorkload:
     """Exactly that many requests."""
-    w = drawn.make_workload(of, SEED)
+    w = make_workload(of, SEED)
     if len(w.requests) < requests:
         raise RuntimeError(f"drew {len(w.requests)} requests, {requests} are needed")
-    return drawn.Workload(w.seed, w.requests[:requests], w.draws[:requests], w.streams)
+    return DrawnWorkload(w.seed, w.requests[:requests], w.draws[:requests], w.streams)
 
 
 def simpy_inputs(
-    of: Scenario, w: drawn.Workload
+    of: Scenario, w: DrawnWorkload
 ) -> tuple[list[float], list[float], list[float], list[float], list[float]]:
     """(gaps between arrivals, delays up, delays down, work, time alone per node), all drawn beforehand."""
     link, n = of.links[0], len(w.requests)

@@ -21,12 +21,11 @@ from fairlead.domain.scenario import Rules, Scenario, check
 from fairlead.domain.workload import Arrivals, Draw, Phase, Source, Workload
 from fairlead.policies.interface import Policy
 from fairlead.sim.serving.account import Account
+from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import DRAWS, STREAM, World
 from fairlead.sim.serving.log import decision_log
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.workload import Workload as Drawn
-from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 arrivals = partial(Arrivals, assumed=True)
@@ -131,7 +130,7 @@ class Ask:
     down: float = 0.0
 
 
-def workload_of(requests: Sequence[Ask], ends_ms: Sequence[float] = (), seed: int = 0) -> Drawn:
+def workload_of(requests: Sequence[Ask], ends_ms: Sequence[float] = (), seed: int = 0) -> DrawnWorkload:
     """Exactly these requests, by time; `ends_ms` says when each stream ends."""
     asked, draws, streams = (
         np.zeros(len(requests), REQUEST),
@@ -144,7 +143,7 @@ def workload_of(requests: Sequence[Ask], ends_ms: Sequence[float] = (), seed: in
     for field in ("work", "quality", "up", "down"):
         draws[field] = [getattr(r, field) for r in requests]
     streams["end_ms"] = ends_ms
-    return Drawn(seed, asked, draws, streams)
+    return DrawnWorkload(seed, asked, draws, streams)
 
 
 def first_feasible(request: Any, candidates: Any, excluded: Any, u: float) -> int:

@@ -21,8 +21,8 @@ from fairlead.policies.decider import Setting
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving import host
+from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 FOLDER = Path(__file__).parent / "golden"

@@ -30,11 +30,11 @@ from fairlead.experiments.bounds.serving import success_bound
 from fairlead.policies.interface import Policy, rules
 from fairlead.policies.jit import jit
 from fairlead.scenarios.loader import available, load
+from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import Plan
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.station_capacity import capacities
-from fairlead.sim.serving.workload import Workload, make_workload
 from fairlead.sim.serving.world import new_world, reset
 from test_reference import make_case
 
@@ -44,7 +44,7 @@ def successes(plan: Plan, world: Any, policy: Policy) -> int:
     return int(np.count_nonzero(world.rows["outcome"] == Outcome.SUCCESS))
 
 
-def bound(plan: Plan, drawn: Workload) -> int:
+def bound(plan: Plan, drawn: DrawnWorkload) -> int:
     return round(success_bound(plan, drawn) * len(drawn.requests))
 
 
@@ -84,7 +84,7 @@ def edge_of(delays_ms: list[float], works_ms: list[float]) -> Plan:
     return build_plan(made)
 
 
-def windows(plan: Plan, drawn: Workload, delays_ms: list[float], works_ms: list[float]) -> tuple[Any, Any, Any]:
+def windows(plan: Plan, drawn: DrawnWorkload, delays_ms: list[float], works_ms: list[float]) -> tuple[Any, Any, Any]:
     """Release, due and work of every request on every node, from the definition of the world."""
     delay, now = np.array(delays_ms), drawn.requests["now_ms"][:, None]
     up = np.maximum(0.0, delay + 0.3 * drawn.draws["up"][:, None])
@@ -175,7 +175,7 @@ def test_never_below_the_optimum_whatever_the_scenario_has(chunk: int) -> None:
         requests["now_ms"] = requests["now_ms"][0] + 0.2 * (requests["now_ms"] - requests["now_ms"][0])  # contention
         requests["deadline_ms"] *= rng.uniform(0.2, 1.0)
         requests["id"] = np.arange(len(requests))
-        drawn = Workload(whole.seed, requests, whole.draws[k : k + 4], whole.streams)
+        drawn = DrawnWorkload(whole.seed, requests, whole.draws[k : k + 4], whole.streams)
         world = new_world(plan, drawn)
         most = int((plan.models["last"] - plan.models["first"]).max())
         best = 0
@@ -212,7 +212,7 @@ def test_no_policy_passes_it_and_it_is_below_all_at_the_highest_rate(name: str) 
     assert best <= limit * len(drawn.requests)
 
 
-def _success(plan: Plan, world: Any, drawn: Workload, policy: Policy) -> int:
+def _success(plan: Plan, world: Any, drawn: DrawnWorkload, policy: Policy) -> int:
     reset(plan, world, drawn)
     return successes(plan, world, policy)
 

@@ -59,7 +59,7 @@ class TestElsewhere:
         assert (mine.power_busy_w, mine.memory_mb) == (6.0, 4096.0)
         for model in ("resnet18", "mobilenet_v3", "googlenet"):
             works = works_in_table()[model][0]
-            assert mine.speed.estimate(works).ms == pytest.approx(theirs.speed.estimate(works).ms, rel=0.3)
+            assert mine.speed.time_of(works).ms == pytest.approx(theirs.speed.time_of(works).ms, rel=0.3)
 
     @pytest.mark.parametrize(
         ("options", "words"),

@@ -26,12 +26,12 @@ from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.policies.observe import dispatch_size, window_size
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.scenarios.loader import load
+from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.host import run, setting_of
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, INTO_DRAIN, WINDOW, Plan, World
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.window_view import WindowView
-from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 PLACES = {name: load(name, [f"duration_s={s}", f"rate={rate}"]) for name, s, rate in (

@@ -13,9 +13,9 @@ from fairlead.measure.serving_bins import LATENCY_MS, BinSum, serving_bins, time
 from fairlead.measure.serving_figures import serving_figures
 from fairlead.policies.interface import find
 from fairlead.scenarios.loader import load
+from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 

@@ -35,11 +35,11 @@ from fairlead.domain.scenario import Scenario
 from fairlead.measure.serving_figures import serving_figures
 from fairlead.policies.interface import find
 from fairlead.policies.randomness import POLICY, uniform
+from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, WINDOW, World
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import copy_state, like, new_world, reset
 
 approx = pytest.approx

@@ -186,7 +186,7 @@ class TestCompletion:
 class TestSpeeds:
     def test_a_model_of_few_kinds_has_a_wider_interval(self) -> None:
         speed = KernelSpeed({"a.calls": 1.0, "b.calls": 1.0}, {"a": 0.3, "b": 0.3})
-        one, two = (speed.estimate([Work(kind, 0, 0, 0, 0) for kind in kinds]) for kinds in ("aa", "ab"))
+        one, two = (speed.time_of([Work(kind, 0, 0, 0, 0) for kind in kinds]) for kinds in ("aa", "ab"))
         assert one.ms == two.ms == 2.0
         assert one.high_ms / one.low_ms > two.high_ms / two.low_ms
         assert one.high_ms == pytest.approx(2.0 * math.exp(1.645 * math.hypot(0.3, 0.05)))
@@ -194,9 +194,9 @@ class TestSpeeds:
     def test_weights_beyond_the_cache_of_an_edge_tpu_come_over_its_interface(self) -> None:
         small, large = (Work("conv1x1", 10**9, 0, 0, weights) for weights in (5_000_000, 17_600_000))
         speed = EdgeTpuSpeed(1.0, 3.0, cache_mb=7.6, host_mb_s=100.0, factors=(0.5, 2.0))
-        assert speed.estimate([small]).ms == pytest.approx(4.0)
-        assert speed.estimate([large]).ms == pytest.approx(4.0 + 1e3 * 10 / 100)
-        assert speed.estimate([small]).high_ms == pytest.approx(8.0)
+        assert speed.time_of([small]).ms == pytest.approx(4.0)
+        assert speed.time_of([large]).ms == pytest.approx(4.0 + 1e3 * 10 / 100)
+        assert speed.time_of([small]).high_ms == pytest.approx(8.0)
 
     def test_an_edge_tpu_of_known_rates_is_found(self) -> None:
         counts = [(0.5, 0.2), (0.3, 0.2), (4.0, 18.0), (12.0, 35.0)]
@@ -212,8 +212,8 @@ class TestDevices:
         assert len(names) > 120
         for name in names:
             told = predict(analysis, find_device(name))
-            assert told.estimate is not None
-            assert 0 < told.estimate.low_ms < told.estimate.ms < told.estimate.high_ms < 1e6, name
+            assert told.time is not None
+            assert 0 < told.time.low_ms < told.time.ms < told.time.high_ms < 1e6, name
 
     @pytest.mark.parametrize(("field", "word"), [("memory_mb", "memory"), ("power_busy_w", "power|mode|MaxN")])
     def test_every_figure_of_a_device_has_a_source_or_is_assumed(self, field: str, word: str) -> None:
@@ -233,7 +233,7 @@ class TestDevices:
             device = find_device(name)
             for model, true in models.items():
                 works = works_in_table()[model]["int8" in device.precisions]
-                off[name, model] = abs(device.speed.estimate(works).ms / true - 1)
+                off[name, model] = abs(device.speed.time_of(works).ms / true - 1)
         assert max(off.values()) < 0.34, off
 
     def test_devices_that_were_timed_are_told_as_they_were_timed(self) -> None:
@@ -243,7 +243,7 @@ class TestDevices:
         run = max(n for n, run in enumerate(table.runs) if run.device == "raspberry-pi-4-model-b" and run.threads == 4)
         for model, true in zip(table.models, table.times_ms[run], strict=True):
             works = works_in_table()[architecture(model)][model.endswith("_int8")]
-            off.append(abs(device.speed.estimate(works).ms / true - 1))
+            off.append(abs(device.speed.time_of(works).ms / true - 1))
         assert np.median(off) < 0.1
 
     def test_a_plain_name_is_the_cpu_and_a_wrong_one_has_a_neighbour(self) -> None:
@@ -255,7 +255,7 @@ class TestDevices:
 
     def test_a_host_with_usb_2_makes_large_models_slow_and_small_ones_little(self) -> None:
         def ms(name: str, model: str) -> float:
-            return find_device(name).speed.estimate(works_in_table()[model][0]).ms
+            return find_device(name).speed.time_of(works_in_table()[model][0]).ms
 
         assert ms("coral-usb2", "resnet50") > 4 * ms("coral-usb", "resnet50")
         assert ms("coral-usb2", "mobilenet_v2") < 4 * ms("coral-usb", "mobilenet_v2")
@@ -265,13 +265,13 @@ class TestDevices:
     def test_small_models_are_faster_on_an_edge_tpu(self, model: str, module: str) -> None:
         """The accelerator-aware scheduler's motivation. Not so by TensorRT on a TX2, timed with large models alone."""
         works = works_in_table()[model][0]
-        edge_tpu, gpu = (find_device(name).speed.estimate(works).ms for name in ("coral-dev-board", module))
+        edge_tpu, gpu = (find_device(name).speed.time_of(works).ms for name in ("coral-dev-board", module))
         assert edge_tpu < gpu
 
     @pytest.mark.parametrize("module", ["jetson-tx2", "jetson-tx2-tf-trt"])
     def test_inception_is_faster_on_a_gpu_module(self, module: str) -> None:
         works = works_in_table()["inception_v3"][0]
-        assert find_device(module).speed.estimate(works).ms < find_device("coral-dev-board").speed.estimate(works).ms
+        assert find_device(module).speed.time_of(works).ms < find_device("coral-dev-board").speed.time_of(works).ms
 
 
 class TestCommand:
@@ -361,7 +361,7 @@ class TestCommand:
 
     def test_a_batch_takes_longer_but_not_for_each_as_long(self, tmp_path: Path) -> None:
         path, device = small(tmp_path / "m.onnx", "N"), find_device("jetson-nano")
-        one, eight = (predict(analyse(path, batch=batch), device).estimate for batch in (1, 8))
+        one, eight = (predict(analyse(path, batch=batch), device).time for batch in (1, 8))
         assert one is not None
         assert eight is not None
         assert one.ms < eight.ms < 8 * one.ms
@@ -374,6 +374,6 @@ class TestCommand:
 
 def test_model_speed_by_hand() -> None:
     speed = ModelSpeed({"calls": 2.0, "pool.moved_mb": 10.0}, (0.5, 3.0))
-    told = speed.estimate([Work("pool", 0, 100_000, 25_000, 0)])
+    told = speed.time_of([Work("pool", 0, 100_000, 25_000, 0)])
     assert told.ms == pytest.approx(2.0 + 10.0 * 0.5)
     assert (told.low_ms, told.high_ms) == pytest.approx((3.5, 21.0))

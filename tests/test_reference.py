@@ -24,11 +24,10 @@ from fairlead.domain.scenario import Rules, Scenario, check
 from fairlead.domain.workload import Arrivals, Draw, Phase, Source, Workload
 from fairlead.policies.interface import Policy, rules
 from fairlead.sim.reference.serving import Result, simulate
+from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import World
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.workload import Workload as Drawn
-from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 Serving = Literal["queue", "shared"]
@@ -348,12 +347,12 @@ def _requests_per_arrival(source: Source) -> float:
     return 1.0 + length * (source.rate_qps if isinstance(source.rate_qps, float) else 8.0)
 
 
-def on_lattice(drawn: Drawn) -> Drawn:
+def on_lattice(drawn: DrawnWorkload) -> DrawnWorkload:
     """The workload with all times on a grid of 4 ms: many coincide."""
     requests, streams = drawn.requests.copy(), drawn.streams.copy()
     requests["now_ms"] = np.floor(requests["now_ms"] / 4.0) * 4.0
     streams["end_ms"] = np.ceil(streams["end_ms"] / 4.0) * 4.0
-    return Drawn(drawn.seed, requests, drawn.draws, streams)
+    return DrawnWorkload(drawn.seed, requests, drawn.draws, streams)
 
 
 # ---- the policies: all built-in ones, and one that writes down all that it is shown
@@ -378,7 +377,7 @@ class Case:
     """One scenario, run by both."""
 
     scenario: Scenario
-    drawn: Drawn
+    drawn: DrawnWorkload
     result: Result
     world: World
     seen: tuple[list[Any], list[Any]]  # by the witness, in the engine and in the reference
@@ -396,7 +395,7 @@ def run_both(number: int) -> Case:
     return Case(scenario, drawn, result, world, seen)
 
 
-def make_case(number: int) -> tuple[Scenario, Drawn]:
+def make_case(number: int) -> tuple[Scenario, DrawnWorkload]:
     maker = Maker(random.Random(number), lattice=number % 3 == 2)
     while True:
         scenario = maker.scenario()

@@ -26,13 +26,13 @@ from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.replan import fitted_steps
 from fairlead.policies.tasks.sia import restart_factor
 from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks.drawn_tasks import reach_of
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
 from fairlead.sim.tasks.summary import completion_steps, summarise
-from fairlead.sim.tasks.workload import reach_of
 from fairlead.sim.tasks.worlds import new_worlds
 from task_builders import HERE, by_gpu, cluster, constant, kind, measured, tasks_scenario
 

@@ -15,10 +15,10 @@ from fairlead.domain.tasks import Reach, Speed, TaskLinkChange, TaskScenario
 from fairlead.policies.jit import jit
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.reference.tasks import ReferenceTasks, Task
+from fairlead.sim.tasks.drawn_tasks import draw_later
 from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.plan import build_task_plan, most_running
 from fairlead.sim.tasks.summary import summarise
-from fairlead.sim.tasks.workload import draw_later
 from fairlead.sim.tasks.worlds import new_worlds
 from task_builders import HERE, by_gpu, cluster, constant, gavel_speed, kind, tasks_scenario
 

@@ -17,9 +17,9 @@ from builders import FIRST, arrivals, phase, scenario, source
 from fairlead.domain.errors import UserError
 from fairlead.domain.scenario import Scenario
 from fairlead.domain.workload import Draw
+from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload, sample
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.workload import Workload, make_workload, sample
 from fairlead.sim.serving.world import new_world
 
 approx = pytest.approx
@@ -125,7 +125,7 @@ def test_sources_split_the_rate_by_their_shares() -> None:
 # ---- streams
 
 
-def by_stream(workload: Workload) -> list[Any]:
+def by_stream(workload: DrawnWorkload) -> list[Any]:
     """The requests of each stream, those with any."""
     requests = workload.requests
     found = [requests[requests["stream"] == s] for s in range(len(workload.streams))]
@@ -269,7 +269,7 @@ def test_work_is_drawn_per_request_and_normals_are_standard() -> None:
 # ---- no draw depends on another
 
 
-def as_bytes(workload: Workload) -> list[bytes]:
+def as_bytes(workload: DrawnWorkload) -> list[bytes]:
     return [a.tobytes() for a in (workload.requests, workload.draws, workload.streams)]
 
 

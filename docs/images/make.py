@@ -43,15 +43,15 @@ PICTURES = [
     ("sweep", "sweep.html", "#plots", 1280, 820, {}),
     ("tasks", "tasks.html", None, 1280, 1090, {}),
     ("tasks-dark", "tasks.html", "figure[data-plot=alive]", 1280, 745, {"color_scheme": "dark"}),
-    ("degradation", "degradation.html", "#plots", 1280, 1240, {}),
+    ("simulated-degradation", "degradation.html", "#plots", 1280, 1240, {}),
     ("explain", "explain.html", None, 1280, 1420, {}),
 ]
 #: Plots as `--plots` writes them: name, command, and which of its plots.
-_DEGRADE = ["degradation", "measure", "efficientnet-lite0", "ppocr-det"]
+_MEASURED = ["degradation", "measure", "efficientnet-lite0", "ppocr-det"]
 _TRACE = ["trace", "convnet", "inference", "--cpu", "1,2", "--out", "traces"]
 PLOTS = [
-    ("degrade-matrix", _DEGRADE, "*-matrix-1.png"),
-    ("degrade-curve", _DEGRADE, "*-curve.png"),
+    ("measured-degradation-matrix", _MEASURED, "*-matrix-1.png"),
+    ("measured-degradation-curve", _MEASURED, "*-curve.png"),
     ("trace", _TRACE, "convnet-progress.png"),
 ]
 COLUMNS = 112
@@ -66,7 +66,7 @@ def main(wanted: list[str]) -> None:
         for file in dict.fromkeys(p[1] for p in pictures):
             command = [sys.executable, "-m", "fairlead", *REPORTS[file], "--report", file]
             subprocess.run(command, cwd=folder, check=True)
-        for arguments in (_DEGRADE, _TRACE):
+        for arguments in (_MEASURED, _TRACE):
             mine = [plot for plot in plots if plot[1] == arguments]
             if mine:
                 command = [sys.executable, "-m", "fairlead", *arguments, "--plots", arguments[0]]

@@ -34,11 +34,11 @@ from fairlead.policies.decider import Setting, Snapshot, of_request
 from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.interface import Policy, find, registry
 from fairlead.policies.learned import Dispatcher, Selector
+from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.host import run_decider, setting_of
 from fairlead.sim.serving.layout import World
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.window_view import capacity_qps
-from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 Situation = dict[str, str | float]

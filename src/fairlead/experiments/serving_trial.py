@@ -19,10 +19,10 @@ from fairlead.measure.files import check_folder, safe_names
 from fairlead.measure.serving_bins import learned_bins, serving_bins
 from fairlead.measure.serving_figures import serving_figures
 from fairlead.policies.interface import find
+from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.log import decision_log
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world, reset
 
 

@@ -25,10 +25,10 @@ from fairlead.experiments.result_file import plain, versions
 from fairlead.measure.degradation_matrix import Matrix
 from fairlead.policies.interface import Policy
 from fairlead.policies.snapshot.fleet import typical_size_kb
+from fairlead.sim.serving.drawn_workload import DrawnWorkload
 from fairlead.sim.serving.host import run
 from fairlead.sim.serving.layout import DRAWS, STREAM, Plan
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.workload import Workload
 from fairlead.sim.serving.world import new_world
 
 RHOS: Final = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  #: of the sensitivity to the interference assumption
@@ -157,7 +157,7 @@ class _Bench:
             return math.inf
         return float(world.rows["service_ms"][-1])
 
-    def _workload(self, rows: list[int]) -> Workload:
+    def _workload(self, rows: list[int]) -> DrawnWorkload:
         """A request of typical size for each, at once and in this order; all but the last stay."""
         asked, draws = np.zeros(len(rows), REQUEST), np.zeros(len(rows), DRAWS)
         asked["id"], asked["stream"], asked["deadline_ms"] = np.arange(len(rows)), -1, np.inf
@@ -167,7 +167,7 @@ class _Bench:
             request["size_kb"] = typical_size_kb(self._scenario, models[request["model"]])
         draws["work"] = _STAYS
         draws["work"][-1] = 1.0
-        return Workload(0, asked, draws, np.zeros(0, STREAM))
+        return DrawnWorkload(0, asked, draws, np.zeros(0, STREAM))
 
 
 def _bare(plan: Plan) -> Plan:

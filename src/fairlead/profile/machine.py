@@ -29,7 +29,7 @@ class Limits:
     tree: Tree = field(default_factory=Tree)
 
     def cores(self) -> int:
-        """As many workloads of one thread can run without waiting."""
+        """As many processes of one thread can run without waiting."""
         allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return max(1, min([allowed, *(math.ceil(quota) for quota in self._quotas())]))
 

@@ -22,9 +22,9 @@ from fairlead.experiments.result_file import plain, versions
 from fairlead.measure.degradation_matrix import Matrix, names
 from fairlead.measure.files import check_different, check_writable, write_whole
 from fairlead.measure.numerals import counted
-from fairlead.profile.degrade.measurement import MOST, Measured, measure
-from fairlead.profile.degrade.scenario import scenario_text
-from fairlead.profile.degrade.workloads import Workload
+from fairlead.profile.degradation.measured_scenario import scenario_text
+from fairlead.profile.degradation.measurement import MOST, Measured, measure
+from fairlead.profile.degradation.process_pool import RunnableModel
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.zoo.models import find_model, zoo
 
@@ -32,20 +32,20 @@ from fairlead.profile.zoo.models import find_model, zoo
 def run_measure(args: argparse.Namespace) -> int:
     """Run the command."""
     _check(args)
-    workloads = _workloads(args.models, args.size)
+    models = _runnable(args.models, args.size)
     with _progress() as bar:
         task = bar.add_task("measuring", total=None)
         found = measure(
-            workloads, args.max, args.repeats, args.threads, args.memory_mb or math.inf, args.wait,
+            models, args.max, args.repeats, args.threads, args.memory_mb or math.inf, args.wait,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
     lanes = max(1.0, found.machine.cores / args.threads)  # workloads that need not wait for each other
     try:
         _show(console(stderr=args.json == "-"), found, lanes)
     finally:  # a reader of the tables who has gone (`| head`) does not cost the files
-        write_outputs(args, _document(args, workloads, found, lanes))
+        write_outputs(args, _document(args, models, found, lanes))
         if args.scenario:
-            write_whole(Path(args.scenario), scenario_text(found, _accuracy(workloads)))
+            write_whole(Path(args.scenario), scenario_text(found, _accuracy(models)))
             note(f"scenario written to {args.scenario}")
     if found.interrupted:
         note(f"fairlead: interrupted; combinations of up to {found.most} of each model are complete and shown")
@@ -73,7 +73,7 @@ def _check(args: argparse.Namespace) -> None:
         check_different({"--json": args.json, "--report": args.report, "--scenario": args.scenario})
 
 
-def _workloads(models: list[str], options: list[str]) -> list[Workload]:
+def _runnable(models: list[str], options: list[str]) -> list[RunnableModel]:
     """The models with their sizes, under names that differ."""
     if len(set(models)) < len(models):
         raise UserError(f"{max(models, key=models.count)}: is there twice; one model alone is measured beside itself")
@@ -83,7 +83,7 @@ def _workloads(models: list[str], options: list[str]) -> list[Workload]:
     found = []
     for model, label in zip(models, labels, strict=True):
         path, usual = find_model(model)
-        found.append(Workload(label, path, analyse(path, usual | sizes[model]).inputs))
+        found.append(RunnableModel(label, path, analyse(path, usual | sizes[model]).inputs))
     return found
 
 
@@ -149,14 +149,14 @@ def _repeats(found: Measured) -> str:
     return agree + anew + left
 
 
-def _accuracy(workloads: list[Workload]) -> dict[str, float]:
+def _accuracy(models: list[RunnableModel]) -> dict[str, float]:
     known = {name: model.accuracy for name, model in zoo().items()}
-    return {one.name: value for one in workloads if (value := known.get(one.name)) is not None}
+    return {one.name: value for one in models if (value := known.get(one.name)) is not None}
 
 
-def _document(args: argparse.Namespace, workloads: list[Workload], found: Measured, lanes: float) -> dict[str, Any]:
+def _document(args: argparse.Namespace, models: list[RunnableModel], found: Measured, lanes: float) -> dict[str, Any]:
     """As `fairlead degradation simulate` writes it, with what is known of the machine and the repeats."""
-    listed = [one.name for one in workloads]
+    listed = [one.name for one in models]
     document = {
         "kind": "degradation",
         "fairlead": __version__,

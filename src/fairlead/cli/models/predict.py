@@ -19,7 +19,7 @@ from fairlead.domain.errors import UserError, nearest
 from fairlead.measure.numerals import counted, duration
 from fairlead.profile.analysis import Analysis
 from fairlead.profile.onnx_file import analyse
-from fairlead.profile.predict.devices import Device, all_devices, find_device
+from fairlead.profile.predict.devices import TimedDevice, all_devices, find_device
 from fairlead.profile.predict.prediction import PRECISIONS, Prediction, predict
 from fairlead.profile.predict.training_time import Job, TrainingPrediction, predict_training
 from fairlead.profile.zoo.models import find_model
@@ -44,7 +44,7 @@ def run_predict(args: argparse.Namespace) -> int:
         return _train(args, [predict_training(analysis, one, job) for one in devices], analysis.name)
     found = [predict(analysis, device, args.precision) for device in devices]
     if args.all:
-        found.sort(key=lambda one: (not one.feasible, one.estimate.ms if one.estimate else float("inf")))
+        found.sort(key=lambda one: (not one.feasible, one.time.ms if one.time else float("inf")))
     if args.feasible:
         found = [one for one in found if one.feasible]
     if args.json:
@@ -54,7 +54,7 @@ def run_predict(args: argparse.Namespace) -> int:
     return 0
 
 
-def _every() -> list[Device]:
+def _every() -> list[TimedDevice]:
     """All devices; calibrations that can't be read are told and left out."""
     found = []
     for one in all_devices():
@@ -91,7 +91,7 @@ def _job(args: argparse.Namespace) -> Job | None:
 
 
 def _document(one: Prediction) -> dict[str, Any]:
-    time = one.estimate
+    time = one.time
     return {
         "device": one.device.name, "title": one.device.title, "runtime": one.device.runtime,
         "precision": one.precision, "feasible": one.feasible, "against": list(one.against), "notes": list(one.notes),
@@ -108,7 +108,7 @@ def _show(name: str, batch: int, found: Sequence[Prediction]) -> None:
     for heading in ("device", "runtime", "precision", "ms", "low", "high", "mJ", "MB", "remarks"):
         table.add_column(heading, justify="right" if heading in ("ms", "low", "high", "mJ", "MB") else "left")
     for one in found:
-        time = one.estimate
+        time = one.time
         times = [number(value) for value in (time.ms, time.low_ms, time.high_ms)] if time else ["", "", ""]
         energy = number(one.energy_mj) if one.energy_mj is not None else ""
         words = "; ".join((*(f"can't run there: {why}" for why in one.against), *one.notes))

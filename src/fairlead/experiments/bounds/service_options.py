@@ -12,8 +12,8 @@ import numpy as np
 
 from fairlead.policies.jit import jit
 from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
+from fairlead.sim.serving.drawn_workload import DrawnWorkload
 from fairlead.sim.serving.layout import Plan
-from fairlead.sim.serving.workload import Workload
 
 #: All is possible this much earlier and later, so that rounding cuts off nothing. Far more than `TOLERANCE_MS`, up to
 #: which the world takes a late answer for one in time.
@@ -52,7 +52,7 @@ class Links(NamedTuple):
     state: Any  # LINK
 
 
-def ways_of(plan: Plan, workload: Workload) -> Ways:
+def ways_of(plan: Plan, workload: DrawnWorkload) -> Ways:
     """All ways of all requests."""
     links = _timeline(plan)
     bindable = np.zeros((max(1, len(workload.streams)), len(plan.deployments)), np.bool_)

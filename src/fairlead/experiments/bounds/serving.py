@@ -15,9 +15,9 @@ import numpy as np
 
 from fairlead.experiments.bounds.prices import evaluate
 from fairlead.experiments.bounds.service_options import Ways, ways_of
+from fairlead.sim.serving.drawn_workload import DrawnWorkload
 from fairlead.sim.serving.layout import Plan
 from fairlead.sim.serving.station_capacity import capacities
-from fairlead.sim.serving.workload import Workload
 
 _FINER: Final = 4  # slots become that much shorter from level to level
 _MOST_PRICES: Final = 20_000
@@ -27,7 +27,7 @@ _LEVEL_BUDGET: Final = 4_000_000  # requests looked at on one level, within the 
 _ITERATIONS: Final = (12, 400)
 
 
-def success_bound(plan: Plan, workload: Workload) -> float:
+def success_bound(plan: Plan, workload: DrawnWorkload) -> float:
     """The largest share of the workload's requests that could succeed under any policy, rounded down to whole ones."""
     ways = ways_of(plan, workload)
     n = len(workload.requests)

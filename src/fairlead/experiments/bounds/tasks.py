@@ -17,8 +17,8 @@ import numpy as np
 from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.jit import jit
 from fairlead.policies.tasks.allocations import useful
+from fairlead.sim.tasks.drawn_tasks import reach_of
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
-from fairlead.sim.tasks.workload import reach_of
 
 LATEST: Final = 30
 _MOST_VARIABLES: Final = 1_000_000

@@ -29,7 +29,7 @@ FEW = 0.05  # of the models of a table: an entry that has less is no benchmark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Device:
+class TimedDevice:
     """A device with all that a prediction needs. What nobody told is None."""
 
     name: str
@@ -61,7 +61,7 @@ def own_calibrations() -> dict[str, Path]:
     return {path.stem: path for path in found if path.suffix == ".json"}
 
 
-def find_device(name: str) -> Device:
+def find_device(name: str) -> TimedDevice:
     """By its name, or by the file of a calibration. A plain name of ncnn's table means the CPU there."""
     if name.endswith(".json"):
         return _calibrated(read_calibration(Path(name)))
@@ -78,7 +78,7 @@ def find_device(name: str) -> Device:
     raise UserError(f"unknown device {name!r}{'' if near.startswith(' (known') else near}; --all shows them")
 
 
-def all_devices() -> Iterator[Device | UserError]:
+def all_devices() -> Iterator[TimedDevice | UserError]:
     """Every device that is known; in the place of a calibration that can't be read, why."""
     for name in known_devices():
         try:
@@ -93,8 +93,8 @@ def known_devices() -> list[str]:
     return [*own, *(name for name in shipped_devices() if name not in own)]
 
 
-def _calibrated(made: Calibration) -> Device:
-    return Device(
+def _calibrated(made: Calibration) -> TimedDevice:
+    return TimedDevice(
         name=made.name, title=made.title, runtime=made.runtime, precisions=made.precisions,
         speed=made.speed(), support="cpu" if made.kernels else "ncnn", memory_mb=made.memory_mb,
         power_busy_w=made.power_busy_w, source=f"fairlead calibrate, {made.date}", training=made.training,
@@ -130,7 +130,7 @@ def shipped_devices() -> list[str]:
 
 
 @cache
-def _make(name: str) -> Device:
+def _make(name: str) -> TimedDevice:
     places = _places()
     if name in places.boards:
         return _board(name, places.boards[name])
@@ -163,14 +163,14 @@ def newcomers(unit: str) -> Newcomers:
     return Newcomers(read_table(unit))
 
 
-def _benchmarked(name: str, unit: str, n: int) -> Device:
+def _benchmarked(name: str, unit: str, n: int) -> TimedDevice:
     table = read_table(unit)
     run, times = table.runs[n], table.times_ms[n]
     timed = np.flatnonzero(~np.isnan(times))
     rates = fit_near(population(unit), [table.amounts[i] for i in timed], times[timed])
     entry = _entries().get(name, {})
     how = f"ncnn, {run.threads} thread{'s' * (run.threads > 1)}" if unit == "cpu" else "ncnn, Vulkan"
-    return Device(
+    return TimedDevice(
         name=name, title=run.title, runtime=how, precisions=("float32", "int8") if unit == "cpu" else ("float16",),
         speed=ModelSpeed(rates, shipped_factors(unit), unit == "cpu"), support="ncnn", **_about(entry),
     )  # fmt: skip
@@ -181,8 +181,8 @@ def _about(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: entry[name] for name in names if name in entry} | {"assumed": tuple(entry.get("assumed", ()))}
 
 
-def _board(name: str, entry: Mapping[str, Any]) -> Device:
-    return Device(
+def _board(name: str, entry: Mapping[str, Any]) -> TimedDevice:
+    return TimedDevice(
         name=name, title=entry["title"], runtime=entry["runtime"], precisions=(entry["precision"],),
         speed=_edge_tpu(entry) if "edge_tpu" in entry else _of_points(entry), support=entry["support"],
         **_about({**entry, "assumed": [*entry.get("assumed", ()), "interval"]}),

@@ -17,7 +17,7 @@ from fairlead.profile.onnx_file import analyse
 from fairlead.profile.predict.calibration import fit_machine
 from fairlead.profile.predict.cross_validation import Errors, family_of
 from fairlead.profile.predict.layer_work import Work, works_of
-from fairlead.profile.predict.speeds import Estimate, KernelSpeed, Speed
+from fairlead.profile.predict.speeds import KernelSpeed, PredictedTime, Speed
 
 
 @dataclass(frozen=True)
@@ -52,33 +52,33 @@ def leave_measured_out(measured: Sequence[Measured], way: str = "family") -> Err
     for group in sorted(set(groups)):
         others = [kernel for one, its in zip(measured, groups, strict=True) if its != group for kernel in one.kernels]
         speeds[group] = KernelSpeed(*fit_machine(others))
-    told = [speeds[group].estimate(one.works) for one, group in zip(measured, groups, strict=True)]
+    told = [speeds[group].time_of(one.works) for one, group in zip(measured, groups, strict=True)]
     return _errors(measured, groups, told)
 
 
 def calibrated(measured: Sequence[Measured], speed: Speed) -> Errors:
     """Each model by rates that were fitted to the probes."""
-    return _errors(measured, [one.name for one in measured], [speed.estimate(one.works) for one in measured])
+    return _errors(measured, [one.name for one in measured], [speed.time_of(one.works) for one in measured])
 
 
 def flops_only(measured: Sequence[Measured]) -> Errors:
     """Each family by the time of a MAC in the others: what is to be beaten."""
-    estimates = []
+    times = []
     for one in measured:
         others = [other for other in measured if other.family != one.family] or [m for m in measured if m is not one]
         per_mac = float(np.exp(np.median([np.log(other.ms / max(1, other.macs)) for other in others])))
         spread = [other.ms / (per_mac * max(1, other.macs)) for other in others]
         low, high = np.quantile(spread, (0.05, 0.95))
         ms = per_mac * one.macs
-        estimates.append(Estimate(ms, ms * float(low), ms * float(high)))
-    return _errors(measured, [one.family for one in measured], estimates)
+        times.append(PredictedTime(ms, ms * float(low), ms * float(high)))
+    return _errors(measured, [one.family for one in measured], times)
 
 
-def _errors(measured: Sequence[Measured], groups: Sequence[str], estimates: Sequence[Estimate]) -> Errors:
+def _errors(measured: Sequence[Measured], groups: Sequence[str], times: Sequence[PredictedTime]) -> Errors:
     return Errors(
-        np.array([one.ms for one in estimates]),
+        np.array([one.ms for one in times]),
         np.array([one.ms for one in measured]),
         tuple(groups),
-        np.array([one.low_ms for one in estimates]),
-        np.array([one.high_ms for one in estimates]),
+        np.array([one.low_ms for one in times]),
+        np.array([one.high_ms for one in times]),
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairlead.profile.analysis import Analysis
-from fairlead.profile.predict.devices import Device
+from fairlead.profile.predict.devices import TimedDevice
 from fairlead.profile.predict.layer_work import works_of
-from fairlead.profile.predict.speeds import Estimate, KernelSpeed
+from fairlead.profile.predict.speeds import KernelSpeed, PredictedTime
 from fairlead.profile.support import family_of, share_of_macs, unsupported
 
 _BYTES = {"float32": 4.0, "float16": 2.0, "int8": 1.0}
@@ -23,9 +23,9 @@ _MOST_OF_IT = 0.5  # of its MACs must run on a device, or it does not run there
 class Prediction:
     """A model on a device."""
 
-    device: Device
+    device: TimedDevice
     precision: str
-    estimate: Estimate | None  # None: it can't be told
+    time: PredictedTime | None  # None: it can't be told
     energy_mj: float | None
     memory_mb: float
     against: tuple[str, ...]  # why it can't run there; empty: it can
@@ -37,7 +37,7 @@ class Prediction:
         return not self.against
 
 
-def predict(analysis: Analysis, device: Device, precision: str | None = None) -> Prediction:
+def predict(analysis: Analysis, device: TimedDevice, precision: str | None = None) -> Prediction:
     """`precision`: as if the model were of it; else its own where the device was timed in that, or the device's."""
     own = _own(analysis)
     meant = precision or (own if own in device.precisions else device.precisions[0])
@@ -51,13 +51,13 @@ def predict(analysis: Analysis, device: Device, precision: str | None = None) ->
         notes.append(f"was timed in {meant}, which its int8 is taken for")
     if analysis.inputs and analysis.inputs[0].shape[:1] > (1,) and not isinstance(device.speed, KernelSpeed):
         notes.append("was timed at batch 1")
-    estimate = None
+    time = None
     if meant in device.precisions:
-        estimate = _estimate(analysis, device, meant, notes)
+        time = _time(analysis, device, meant, notes)
     else:
         notes.append(f"was not timed in {meant}, but in {' and '.join(device.precisions)}")
-    energy_mj = device.power_busy_w * estimate.ms if estimate and device.power_busy_w is not None else None
-    return Prediction(device, meant, estimate, energy_mj, memory_mb, tuple(against), tuple(notes))
+    energy_mj = device.power_busy_w * time.ms if time and device.power_busy_w is not None else None
+    return Prediction(device, meant, time, energy_mj, memory_mb, tuple(against), tuple(notes))
 
 
 def _own(analysis: Analysis) -> str:
@@ -66,17 +66,17 @@ def _own(analysis: Analysis) -> str:
     return "int8" if any("int8" in kind for kind in kinds) else "float16" if "float16" in kinds else "float32"
 
 
-def _estimate(analysis: Analysis, device: Device, precision: str, notes: list[str]) -> Estimate | None:
+def _time(analysis: Analysis, device: TimedDevice, precision: str, notes: list[str]) -> PredictedTime | None:
     works = works_of(analysis, eight_bit=precision == "int8")
     unknown = device.speed.unknown(works) if isinstance(device.speed, KernelSpeed) else []
     if unknown:
         notes.append(f"nothing was timed of kind {', '.join(unknown)}")
         if any(work.macs for work in works if work.kind in unknown):
             return None
-    return device.speed.estimate(works)
+    return device.speed.time_of(works)
 
 
-def _reasons(analysis: Analysis, device: Device, precision: str) -> tuple[list[str], list[str]]:
+def _reasons(analysis: Analysis, device: TimedDevice, precision: str) -> tuple[list[str], list[str]]:
     """Why it can't run there, and what of it would run on the CPU beside it."""
     family = family_of(device.support)
     problems = unsupported(analysis, family, precision)
@@ -94,7 +94,7 @@ def _reasons(analysis: Analysis, device: Device, precision: str) -> tuple[list[s
     return against, [f"{share:.0%} of its MACs run on it ({stopped}); the time is as if all did"]
 
 
-def _memory_mb(analysis: Analysis, device: Device, precision: str) -> float:
+def _memory_mb(analysis: Analysis, device: TimedDevice, precision: str) -> float:
     """With ONNX Runtime on the CPU what its process takes; elsewhere weights and tensors, at their precision."""
     if isinstance(device.speed, KernelSpeed):
         return analysis.memory_bytes / _MB

@@ -20,7 +20,7 @@ _UNSEEN = 0.05  # standard deviation of what a model is different in from all pr
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PredictedTime:
     """A time, and where nine of ten true ones are."""
 
     ms: float
@@ -31,7 +31,7 @@ class Estimate:
 class Speed(Protocol):
     """What `prediction` asks."""
 
-    def estimate(self, works: Sequence[Work]) -> Estimate:
+    def time_of(self, works: Sequence[Work]) -> PredictedTime:
         """The time of one run."""
 
 
@@ -45,7 +45,7 @@ class KernelSpeed:
     rates: Mapping[str, float]
     deviations: Mapping[str, float]  # by kind
 
-    def estimate(self, works: Sequence[Work]) -> Estimate:
+    def time_of(self, works: Sequence[Work]) -> PredictedTime:
         """The time of one run."""
         parts: dict[str, float] = {}
         for work in works:
@@ -54,7 +54,7 @@ class KernelSpeed:
         worst = max(self.deviations.values(), default=0.0)
         variance = sum((ms / whole * self.deviations.get(kind, worst)) ** 2 for kind, ms in parts.items())
         factor = math.exp(_NINETY * math.sqrt(variance + _UNSEEN**2))
-        return Estimate(whole, whole / factor, whole * factor)
+        return PredictedTime(whole, whole / factor, whole * factor)
 
     def unknown(self, works: Sequence[Work]) -> list[str]:
         """Kinds of layers that nothing was timed of."""
@@ -67,14 +67,14 @@ class ModelSpeed:
     """Rates fitted to whole models; how far off those are of models that were left out is the interval."""
 
     rates: Mapping[str, float]
-    factors: tuple[float, float]  # of the estimate: between these are nine of ten
+    factors: tuple[float, float]  # of the time: between these are nine of ten
     eight_bit: bool = True  # whether eight bits have rates of their own; else those of the others are meant
 
-    def estimate(self, works: Sequence[Work]) -> Estimate:
+    def time_of(self, works: Sequence[Work]) -> PredictedTime:
         """The time of one run."""
         counted = works if self.eight_bit else [replace(work, eight_bit=False) for work in works]
         whole = max(time_ms(summed(counted, by_model), self.rates), 1e-6)
-        return Estimate(whole, whole * self.factors[0], whole * self.factors[1])
+        return PredictedTime(whole, whole * self.factors[0], whole * self.factors[1])
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ class EdgeTpuSpeed:
     host_mb_s: float
     factors: tuple[float, float]
 
-    def estimate(self, works: Sequence[Work]) -> Estimate:
+    def time_of(self, works: Sequence[Work]) -> PredictedTime:
         """The time of one run; a weight is a byte, and so is a number of the picture."""
         gmacs, over_mb = edge_tpu_counts(works, self.cache_mb)
         whole = self.call_ms + self.ms_per_gmac * gmacs + 1e3 * over_mb / self.host_mb_s
-        return Estimate(whole, whole * self.factors[0], whole * self.factors[1])
+        return PredictedTime(whole, whole * self.factors[0], whole * self.factors[1])
 
 
 def edge_tpu_counts(works: Sequence[Work], cache_mb: float) -> tuple[float, float]:

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairlead.profile.analysis import Analysis
-from fairlead.profile.predict.devices import Device
+from fairlead.profile.predict.devices import TimedDevice
 from fairlead.profile.predict.layer_work import Amounts, time_ms
 from fairlead.profile.predict.rates import fit_kernels
-from fairlead.profile.predict.speeds import Estimate
+from fairlead.profile.predict.speeds import PredictedTime
 from fairlead.profile.training import training
 
 _NINETY = 1.645
@@ -45,10 +45,10 @@ class Job:
 class TrainingPrediction:
     """A job on a device."""
 
-    device: Device
+    device: TimedDevice
     job: Job
     runtime: str
-    step: Estimate | None  # None: nothing is known
+    step: PredictedTime | None  # None: nothing is known
     memory_mb: float  # weights, gradients, the optimiser's numbers and what is kept for the way back
     against: tuple[str, ...]
 
@@ -105,7 +105,7 @@ def deviation(amounts: Sequence[Amounts], parts_ms: Sequence[Mapping[str, float]
     return math.sqrt(sum(one**2 for one in off) / len(off))
 
 
-def predict_training(analysis: Analysis, device: Device, job: Job) -> TrainingPrediction:
+def predict_training(analysis: Analysis, device: TimedDevice, job: Job) -> TrainingPrediction:
     """The job on the device."""
     memory_mb = training(analysis, "momentum", job.batch, job.samples, job.epochs).memory_bytes / 2**20
     against = []
@@ -120,7 +120,7 @@ def predict_training(analysis: Analysis, device: Device, job: Job) -> TrainingPr
     )
 
 
-def _step(analysis: Analysis, batch: int, known: Mapping[str, Any]) -> Estimate:
+def _step(analysis: Analysis, batch: int, known: Mapping[str, Any]) -> PredictedTime:
     ms = time_ms(training_amounts(analysis, batch), known["rates"])
     factor = math.exp(_NINETY * known["deviation"])
-    return Estimate(ms, ms / factor, ms * factor)
+    return PredictedTime(ms, ms / factor, ms * factor)

@@ -24,10 +24,10 @@ from fairlead.domain.scenario import Scenario
 from fairlead.inputs.arrays import read_npz, require
 from fairlead.measure.files import write_whole
 from fairlead.sim.serving.addresses import plan_words
+from fairlead.sim.serving.drawn_workload import DrawnWorkload, draws_of, make_workload
 from fairlead.sim.serving.layout import STREAM, Plan
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.plan_check import check_plan, check_workload
-from fairlead.sim.serving.workload import Workload, draws_of, make_workload
 
 _FORMAT: Final = 2
 _EPISODES: Final = 2**31  # of one seed
@@ -44,7 +44,7 @@ class Worlds:
     models: tuple[str, ...]
     nodes: tuple[str, ...]
     sla_classes: tuple[str, ...]
-    draw: Callable[[int], Workload] = field(repr=False)
+    draw: Callable[[int], DrawnWorkload] = field(repr=False)
     """The workload of a seed. A file has a few: episodes take them in turn; asked for by a seed below 2**31, a workload
     that it lacks is an error."""
 
@@ -129,7 +129,7 @@ def _read(path: str | Path, file: Any) -> Worlds:
     return Worlds(str(about["name"]), plan, models, nodes, sla_classes, partial(_pick, str(path), workloads))
 
 
-def _workloads(seeds: list[int], file: Any) -> dict[int, Workload]:
+def _workloads(seeds: list[int], file: Any) -> dict[int, DrawnWorkload]:
     kinds = {"sizes": np.dtype(np.int64), "requests": REQUEST, "work": np.dtype(np.float64), "streams": STREAM}
     arrays = {name: file[name] for name in kinds}
     for name, dtype in kinds.items():
@@ -141,11 +141,11 @@ def _workloads(seeds: list[int], file: Any) -> dict[int, Workload]:
     made = {}
     for seed, (n, m), (r, s) in zip(seeds, sizes.tolist(), ends.tolist(), strict=True):
         require(type(seed) is int and 0 <= seed < WORKLOAD_SEEDS, "a seed is out of range")
-        made[seed] = Workload(seed, requests[r - n : r], draws_of(seed, work[r - n : r]), streams[s - m : s])
+        made[seed] = DrawnWorkload(seed, requests[r - n : r], draws_of(seed, work[r - n : r]), streams[s - m : s])
     return made
 
 
-def _pick(path: str, workloads: dict[int, Workload], seed: int) -> Workload:
+def _pick(path: str, workloads: dict[int, DrawnWorkload], seed: int) -> DrawnWorkload:
     if seed in workloads:
         return workloads[seed]
     if seed < _EPISODES:  # asked for by its number: no other will do

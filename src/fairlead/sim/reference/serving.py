@@ -26,7 +26,7 @@ from fairlead.policies.interface import Policy
 from fairlead.policies.randomness import NETWORK, POLICY, normal, uniform
 from fairlead.sim.reference.places import Link, Place, degradation, links_of, matches, places_of
 from fairlead.sim.reference.stations import Job, Queue, Shared, Station
-from fairlead.sim.serving.workload import Workload
+from fairlead.sim.serving.drawn_workload import DrawnWorkload
 
 _UP_2, _DOWN_2 = 2, 3  # which draw of its network delays the second inference takes
 _HARD = Reason.NO_CAPACITY | Reason.NO_MEMORY | Reason.UNREACHABLE | Reason.NOT_ALLOWED
@@ -42,7 +42,7 @@ class Result:
     makespan_ms: float
 
 
-def simulate(scenario: Scenario, workload: Workload, policy: Policy) -> Result:
+def simulate(scenario: Scenario, workload: DrawnWorkload, policy: Policy) -> Result:
     """Run `workload` through the world of `scenario` under `policy`."""
     world = World(scenario, workload, policy)
     world.run()
@@ -65,7 +65,7 @@ class _Reach:
 
 
 class World:
-    def __init__(self, scenario: Scenario, workload: Workload, policy: Policy) -> None:
+    def __init__(self, scenario: Scenario, workload: DrawnWorkload, policy: Policy) -> None:
         self.scenario, self.workload, self.policy = scenario, workload, policy
         self.binds = scenario.rules.dispatch == "stream"
         self.sources = list(scenario.workload.sources.values())

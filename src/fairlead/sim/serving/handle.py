@@ -16,9 +16,9 @@ from numba import types
 from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS, policy_at, policy_words, prefetch
 from fairlead.policies.jit import inlined, typed_kernel
 from fairlead.sim.serving.addresses import plan_at, plan_words, world_at, world_words
+from fairlead.sim.serving.drawn_workload import DrawnWorkload
 from fairlead.sim.serving.engine import advance
 from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, DONE, FAULT, INTO_DRAIN, Plan, World
-from fairlead.sim.serving.workload import Workload
 from fairlead.sim.serving.world import new_world, reset_at
 
 ROOM: Final = 1.125  #: for episodes of unlike sizes: seldom too small, not much too large
@@ -53,7 +53,7 @@ class Handle:
         words, chosen, codes = self.world_words[only], self.chosen[only], self.codes[only]
         self._advance(self.plan_words, words, self._policy_words, chosen, stops, codes)
 
-    def reset(self, b: int, workload: Workload) -> None:
+    def reset(self, b: int, workload: DrawnWorkload) -> None:
         """Put world `b` back to time 0 with this workload; it gets larger arrays when it needs them."""
         world = self.worlds[b]
         if len(workload.requests) > len(world.requests) or len(workload.streams) > len(world.streams):

@@ -27,12 +27,12 @@ from fairlead.policies.decider import Decider, Setting, check_choice
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.serving.account import Account
+from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, INTO_DRAIN, WINDOW, Plan, World
 from fairlead.sim.serving.log import decision_log
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.window_view import WindowView
-from fairlead.sim.serving.workload import make_workload
 from fairlead.sim.serving.world import new_world
 
 _FIELDS = [*(REQUEST.names or ()), *(CANDIDATE.names or ())]

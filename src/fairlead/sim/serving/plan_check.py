@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.inputs.arrays import require, within
+from fairlead.sim.serving.drawn_workload import DrawnWorkload
 from fairlead.sim.serving.layout import Plan
-from fairlead.sim.serving.workload import Workload
 
 _MOST: Final = 1e30  # of milliseconds and the like: far from where sums overflow
 _MOST_WINDOWS: Final = 2e7  # times the nodes
@@ -118,7 +118,7 @@ def _has_table(degradation: Any, station: Any, kinds: int) -> bool:
     return len(cells) == kinds * int(sizes.prod()) and bool((cells >= 1).all())
 
 
-def check_workload(workload: Workload, plan: Plan, sla_classes: int) -> None:
+def check_workload(workload: DrawnWorkload, plan: Plan, sla_classes: int) -> None:
     """Refuse requests and streams that the engine could not run. The arrays have the types of a workload."""
     requests, streams = workload.requests, workload.streams
     counts = {"model": len(plan.models), "site": int(plan.rules[0]["sites"]), "source": len(plan.denied)}

@@ -19,6 +19,7 @@ from fairlead.policies.snapshot.candidates import begin
 from fairlead.policies.snapshot.layout import FILLED, LINK
 from fairlead.sim.serving.addresses import plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.calendar import plant
+from fairlead.sim.serving.drawn_workload import DrawnWorkload
 from fairlead.sim.serving.engine import next_scheduled
 from fairlead.sim.serving.layout import (
     CLOCK,
@@ -32,10 +33,9 @@ from fairlead.sim.serving.layout import (
     Plan,
     World,
 )
-from fairlead.sim.serving.workload import Workload
 
 
-def new_world(plan: Plan, workload: Workload, room: float = 1.0, exclusions: bool = False) -> World:
+def new_world(plan: Plan, workload: DrawnWorkload, room: float = 1.0, exclusions: bool = False) -> World:
     """A world at time 0, with room for workloads `room` times as large; it can keep the exclusions of candidates."""
     world = _allocate(plan, int(room * len(workload.requests)), int(room * len(workload.streams)), exclusions)
     reset(plan, world, workload)
@@ -76,12 +76,12 @@ def _allocate(plan: Plan, requests: int, streams: int, exclusions: bool = False)
     )
 
 
-def reset(plan: Plan, world: World, workload: Workload) -> None:
+def reset(plan: Plan, world: World, workload: DrawnWorkload) -> None:
     """Put the world back to time 0 with this workload, in place."""
     reset_at(plan_words(plan), world_words(world)[None], world, workload)
 
 
-def reset_at(plan_row: Any, world_row: Any, world: World, workload: Workload) -> None:
+def reset_at(plan_row: Any, world_row: Any, world: World, workload: DrawnWorkload) -> None:
     """`reset`, given the words of the plan and of the world: (1, n)."""
     r, s = len(workload.requests), len(workload.streams)
     for name, array in zip(world._fields, world, strict=True):

@@ -23,6 +23,7 @@ from fairlead.policies.jit import inlined, typed_kernel
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.tasks.numba_signature import decide_signature, observations_type, placements_type
 from fairlead.policies.tasks.observe import Observations
+from fairlead.sim.tasks.drawn_tasks import draw_later
 from fairlead.sim.tasks.engine import advance, over
 from fairlead.sim.tasks.handle import carry_out
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
@@ -30,7 +31,6 @@ from fairlead.sim.tasks.numba_types import plan_type, room_type, wishes_type, wo
 from fairlead.sim.tasks.rounds import go, leave_out, pass_step, wish
 from fairlead.sim.tasks.snapshot import Room, fill, view_inside
 from fairlead.sim.tasks.wishes import NOTHING, Wishes, new_wishes
-from fairlead.sim.tasks.workload import draw_later
 from fairlead.sim.tasks.worlds import copy_world, like
 
 _NOBODY: Final = -1  # is left out

@@ -14,9 +14,9 @@ import numpy as np
 from fairlead.policies.jit import inlined
 from fairlead.policies.randomness import TASK_NOISE, uniform
 from fairlead.policies.tasks.allocations import number_of
+from fairlead.sim.tasks.drawn_tasks import draw_tasks, reach_of
 from fairlead.sim.tasks.layout import DONE, RUNS, WAITING, TaskPlan, TaskWorlds
 from fairlead.sim.tasks.speed import WHOLE, gain
-from fairlead.sim.tasks.workload import draw_tasks, reach_of
 
 _ONE = np.uint64(1)
 

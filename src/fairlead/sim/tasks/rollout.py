@@ -23,12 +23,12 @@ from fairlead.policies.tasks.interface import task_policy
 from fairlead.policies.tasks.numba_signature import decide_signature, placements_type
 from fairlead.policies.tasks.tuned_rule import parameters as rule_parameters
 from fairlead.policies.tasks.tuned_rule import tuned_rule
+from fairlead.sim.tasks.drawn_tasks import draw_later
 from fairlead.sim.tasks.engine import advance, over
 from fairlead.sim.tasks.handle import Handle, carry_out
 from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.numba_types import plan_type, room_type, worlds_type
 from fairlead.sim.tasks.snapshot import Room, fill, view_inside
-from fairlead.sim.tasks.workload import draw_later
 from fairlead.sim.tasks.worlds import copy_world, like
 
 FUTURES: Final = 100

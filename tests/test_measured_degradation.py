@@ -25,11 +25,11 @@ import fairlead.cli.degradation.measure as command
 from fairlead.cli.main import main
 from fairlead.detect.tree import Tree
 from fairlead.domain.errors import UserError
-from fairlead.profile.degrade import measurement as degrade
-from fairlead.profile.degrade.foreign_load import Outside
-from fairlead.profile.degrade.measurement import Measured, measure, shells
-from fairlead.profile.degrade.timed_mix import Bench, Pace, Sample
-from fairlead.profile.degrade.workloads import Crew, Memory, Mix, Workload
+from fairlead.profile.degradation import measurement as measurement
+from fairlead.profile.degradation.foreign_load import Outside
+from fairlead.profile.degradation.measurement import Measured, measure, shells
+from fairlead.profile.degradation.process_pool import Memory, Mix, ProcessPool, RunnableModel
+from fairlead.profile.degradation.timed_mix import Bench, Pace, Sample
 from fairlead.profile.machine import Limits
 from fairlead.profile.onnx_file import analyse
 from fairlead.scenarios.loader import load
@@ -39,7 +39,7 @@ from processes import alive, children, ends, started
 QUICK = Pace(least_s=0.03, limit_s=0.06, width=1.0)
 
 
-def tiny(folder: Path, name: str, size: int = 64) -> Workload:
+def tiny(folder: Path, name: str, size: int = 64) -> RunnableModel:
     """Products of matrices, some tens of microseconds."""
     weights = [numpy_helper.from_array(np.full((size, size), 1e-3, np.float32), f"w{i}") for i in range(4)]
     nodes = [helper.make_node("MatMul", [f"t{i}", f"w{i}"], [f"t{i + 1}"]) for i in range(4)]
@@ -48,11 +48,11 @@ def tiny(folder: Path, name: str, size: int = 64) -> Workload:
     graph = helper.make_graph(nodes, "g", [given], [made], weights)
     path = folder / f"{name}.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    return Workload(name, path, analyse(path).inputs)
+    return RunnableModel(name, path, analyse(path).inputs)
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> list[Workload]:
+def two(tmp_path_factory: pytest.TempPathFactory) -> list[RunnableModel]:
     folder = tmp_path_factory.mktemp("models")
     return [tiny(folder, "small"), tiny(folder, "large", 128)]
 
@@ -60,19 +60,19 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Workload]:
 # ---- processes
 
 
-def test_exactly_the_mix_runs_and_who_rests_does_not(two: list[Workload]) -> None:
-    with Crew(two) as crew:
+def test_exactly_the_mix_runs_and_who_rests_does_not(two: list[RunnableModel]) -> None:
+    with ProcessPool(two) as pool:
         for mix in ((2, 1), (0, 1), (1, 0), (2, 1)):
-            crew.run(mix)
-            crew.mark()
-            before = {pid: ran_ns(pid) for pid in crew.pids()}
-            crew.wait(0.3)
-            assert [bool(times) for times in crew.times_ms()] == [count > 0 for count in mix]
-            ran = [ran_ns(pid) - before[pid] > 10_000_000 for pid in crew.pids()]  # of 300 ms
+            pool.run(mix)
+            pool.mark()
+            before = {pid: ran_ns(pid) for pid in pool.pids()}
+            pool.wait(0.3)
+            assert [bool(times) for times in pool.times_ms()] == [count > 0 for count in mix]
+            ran = [ran_ns(pid) - before[pid] > 10_000_000 for pid in pool.pids()]  # of 300 ms
             assert ran == [*(n < mix[0] for n in range(2)), mix[1] > 0]
-        assert crew.alive() == (2, 1)
-        assert crew.missing((3, 3)) == [0, 1, 1]
-        pids = crew.pids()
+        assert pool.alive() == (2, 1)
+        assert pool.missing((3, 3)) == [0, 1, 1]
+        pids = pool.pids()
     assert not any(map(alive, pids))
 
 
@@ -80,35 +80,36 @@ def ran_ns(pid: int) -> int:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
-def test_a_workload_that_dies_is_one_line(two: list[Workload]) -> None:
-    with Crew(two) as crew:
-        crew.run((1, 1))
-        small, large = crew.pids()
+def test_a_process_that_dies_is_one_line(two: list[RunnableModel]) -> None:
+    with ProcessPool(two) as pool:
+        pool.run((1, 1))
+        small, large = pool.pids()
         os.kill(large, signal.SIGKILL)
-        with pytest.raises(UserError, match=r"^large: a workload died \(ended by SIGKILL; out of memory\?.*\)$"):
-            crew.wait(30)
+        with pytest.raises(UserError, match=r"^large: a process died \(ended by SIGKILL; out of memory\?.*\)$"):
+            pool.wait(30)
     assert not alive(small)
 
 
-def test_a_model_that_does_not_run_is_one_line(tmp_path: Path, two: list[Workload]) -> None:
-    broken = Workload("broken", two[0].path, two[1].inputs)  # of another size
-    with Crew([broken]) as crew, pytest.raises(UserError, match=r"^broken: it does not run: "):
-        crew.memory(0)
+def test_a_model_that_does_not_run_is_one_line(tmp_path: Path, two: list[RunnableModel]) -> None:
+    broken = RunnableModel("broken", two[0].path, two[1].inputs)  # of another size
+    with ProcessPool([broken]) as pool, pytest.raises(UserError, match=r"^broken: it does not run: "):
+        pool.memory(0)
 
 
-def test_words_that_come_together_are_all_heard(two: list[Workload]) -> None:
+def test_words_that_come_together_are_all_heard(two: list[RunnableModel]) -> None:
     """The worker must not lose what it has read ahead: it would never answer."""
     code = (
         "import sys; sys.path.insert(0, 'tests')\n"
-        "from pathlib import Path; from test_degrade import tiny; from fairlead.profile.degrade.workloads import Crew\n"
-        f"with Crew([tiny(Path({str(two[0].path.parent)!r}), 'slow', 512)]) as crew:\n"
-        "    crew.run((1,))\n"
-        "    for _ in range(20): crew.mark(); crew.mark(); crew.times_ms()\n"
+        "from pathlib import Path; from test_measured_degradation import tiny\n"
+        "from fairlead.profile.degradation.process_pool import ProcessPool\n"
+        f"with ProcessPool([tiny(Path({str(two[0].path.parent)!r}), 'slow', 512)]) as pool:\n"
+        "    pool.run((1,))\n"
+        "    for _ in range(20): pool.mark(); pool.mark(); pool.times_ms()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100, cwd=Path(__file__).parents[1])
 
 
-def test_no_process_outlives_a_parent_that_is_killed(two: list[Workload]) -> None:
+def test_no_process_outlives_a_parent_that_is_killed(two: list[RunnableModel]) -> None:
     with degrading(two, "--max", "3") as running:
         pids = workers_of(running.pid, 2)
         running.kill()
@@ -116,7 +117,7 @@ def test_no_process_outlives_a_parent_that_is_killed(two: list[Workload]) -> Non
         assert all(map(ends, pids))
 
 
-def test_an_interrupt_ends_all_and_writes_nothing_half(two: list[Workload], tmp_path: Path) -> None:
+def test_an_interrupt_ends_all_and_writes_nothing_half(two: list[RunnableModel], tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     with degrading(two, "--max", "3", "--json", str(out)) as running:
         pids = workers_of(running.pid, 2)
@@ -128,26 +129,26 @@ def test_an_interrupt_ends_all_and_writes_nothing_half(two: list[Workload], tmp_
         assert all(map(ends, pids))
 
 
-def degrading(models: list[Workload], *options: str) -> AbstractContextManager[subprocess.Popen[str]]:
+def degrading(models: list[RunnableModel], *options: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """The command as a process of its own."""
     paths = [str(model.path) for model in models]
     return started([sys.executable, "-m", "fairlead", "degradation", "measure", *paths, *options])
 
 
 def workers_of(pid: int, count: int) -> list[int]:
-    """Its workloads, once there are so many."""
+    """Its processes, once there are so many."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         if len(found := children(pid)) >= count:
             return found
         time.sleep(0.01)
-    raise AssertionError("no workloads")
+    raise AssertionError("no processes")
 
 
 # ---- what is measured
 
 
-def test_matrices_of_two_models(two: list[Workload]) -> None:
+def test_matrices_of_two_models(two: list[RunnableModel]) -> None:
     found = measure(two, 1, repeats=2, wait_s=0.0, pace=QUICK)
     small, large = found.matrices
     assert [(m.arriving, m.axes) for m in found.matrices] == [
@@ -164,7 +165,7 @@ def test_matrices_of_two_models(two: list[Workload]) -> None:
     assert (found.most, found.interrupted, found.machine.cores) == (1, False, Limits().cores())
 
 
-def test_one_model_is_a_column_and_three_are_pairs(two: list[Workload], tmp_path: Path) -> None:
+def test_one_model_is_a_column_and_three_are_pairs(two: list[RunnableModel], tmp_path: Path) -> None:
     (one,) = measure(two[:1], 2, repeats=1, wait_s=0.0, pace=QUICK).matrices
     assert one.axes == ("small",)
     assert [len(row) for row in one.cells] == [1, 1, 1]
@@ -217,9 +218,9 @@ class FakeBench:
 
 
 @pytest.fixture
-def faked(two: list[Workload], monkeypatch: pytest.MonkeyPatch) -> Any:
+def faked(two: list[RunnableModel], monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(bench: FakeBench, most: int = 2, **options: Any) -> Measured:
-        monkeypatch.setattr(degrade, "Bench", lambda *_: bench)
+        monkeypatch.setattr(measurement, "Bench", lambda *_: bench)
         return measure(two, most, **options)
 
     return run
@@ -300,17 +301,17 @@ def test_an_interrupt_keeps_what_is_whole(faked: Any) -> None:
 # ---- memory
 
 
-def test_what_does_not_fit_is_infinite_and_not_run(two: list[Workload], monkeypatch: pytest.MonkeyPatch) -> None:
-    with Crew(two) as crew:
-        need = max(crew.memory(model).process_mb for model in range(2))
+def test_what_does_not_fit_is_infinite_and_not_run(two: list[RunnableModel], monkeypatch: pytest.MonkeyPatch) -> None:
+    with ProcessPool(two) as pool:
+        need = max(pool.memory(model).process_mb for model in range(2))
     there: list[int] = []
-    run = Crew.run
+    run = ProcessPool.run
 
-    def spied(self: Crew, mix: Mix) -> None:
+    def spied(self: ProcessPool, mix: Mix) -> None:
         run(self, mix)
         there.append(sum(self.alive()))
 
-    monkeypatch.setattr(Crew, "run", spied)
+    monkeypatch.setattr(ProcessPool, "run", spied)
     found = measure(two, 2, repeats=1, memory_mb=2.5 * need, wait_s=0.0, pace=QUICK)
     for matrix in found.matrices:
         finite = [[math.isfinite(cell) for cell in row] for row in matrix.cells]
@@ -319,12 +320,12 @@ def test_what_does_not_fit_is_infinite_and_not_run(two: list[Workload], monkeypa
     assert found.room_mb == 2.5 * need
 
 
-def test_one_that_does_not_fit_alone_is_one_line(two: list[Workload]) -> None:
+def test_one_that_does_not_fit_alone_is_one_line(two: list[RunnableModel]) -> None:
     with pytest.raises(UserError, match=r"^small: one alone takes \d+ MB, and there are 5 MB to use$"):
         measure(two, 1, memory_mb=5.0)
 
 
-def test_memory_that_becomes_short_stops_it_before_the_machine_does(two: list[Workload]) -> None:
+def test_memory_that_becomes_short_stops_it_before_the_machine_does(two: list[RunnableModel]) -> None:
     class Shrinking(Limits):
         left = [10_000.0] * 2 + [100.0] * 9
 
@@ -334,10 +335,10 @@ def test_memory_that_becomes_short_stops_it_before_the_machine_does(two: list[Wo
         def total_mb(self) -> float:
             return 20_000.0
 
-    with Crew(two) as crew:
-        bench = Bench(crew, two, Shrinking(), QUICK)
+    with ProcessPool(two) as pool:
+        bench = Bench(pool, two, Shrinking(), QUICK)
         bench.watch((1, 1))
-        with pytest.raises(UserError, match="memory has become short: one more workload would leave"):
+        with pytest.raises(UserError, match="memory has become short: one more process would leave"):
             bench.watch((2, 1))
 
 
@@ -412,7 +413,7 @@ def test_others_on_the_processor_are_seen() -> None:
 
 
 @pytest.fixture(scope="module")
-def written(two: list[Workload], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(two: list[RunnableModel], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one run of the command left."""
     folder = tmp_path_factory.mktemp("out")
     files = [f"--json={folder}/d.json", f"--report={folder}/d.html", f"--scenario={folder}/d.yaml"]
@@ -472,7 +473,7 @@ def test_the_scenario_is_whole_and_has_what_was_measured(written: Path, capsys: 
 
 
 def test_one_model_becomes_a_curve(
-    faked: Any, two: list[Workload], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    faked: Any, two: list[RunnableModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class One(FakeBench):
         memory = (Memory(10, 5, 1),)
@@ -483,9 +484,9 @@ def test_one_model_becomes_a_curve(
         def watch(self, mix: Mix) -> Sample:
             return Sample((10.0 * max(0.9, mix[0] / 2) / 0.9 if mix[0] > 1 else 10.0,), 0.0)
 
-    monkeypatch.setattr(degrade, "Bench", lambda *_: One())
+    monkeypatch.setattr(measurement, "Bench", lambda *_: One())
     found = measure(two[:1], 3)
-    from fairlead.profile.degrade.scenario import scenario_text
+    from fairlead.profile.degradation.measured_scenario import scenario_text
 
     (tmp_path / "one.yaml").write_text(scenario_text(found, {"small": 0.9}))
     made = load(str(tmp_path / "one.yaml"))
@@ -520,7 +521,7 @@ def test_one_model_becomes_a_curve(
 def test_wrong_input_is_one_line(
     arguments: list[str],
     message: str,
-    two: list[Workload],
+    two: list[RunnableModel],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -533,10 +534,10 @@ def test_wrong_input_is_one_line(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(Limits().cores() > 3, reason="five workloads don't fill the cores")
+@pytest.mark.skipif(Limits().cores() > 3, reason="five processes don't fill the cores")
 def test_real_models_run_freely_on_free_cores_and_slow_down_beyond(tmp_path: Path) -> None:
     names = ["efficientnet-lite0", "ppocr-det"]
-    found = measure(command._workloads(names, []), 2, repeats=1, wait_s=2.0, pace=Pace(0.15, 0.3))
+    found = measure(command._runnable(names, []), 2, repeats=1, wait_s=2.0, pace=Pace(0.15, 0.3))
     quiet = found.disturbed == 0  # else others had the cores, too, and only the direction can be told
     for matrix in found.matrices:
         beside_one = min(matrix.cells[0][1], matrix.cells[1][0])

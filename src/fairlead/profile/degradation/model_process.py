@@ -1,4 +1,4 @@
-"""One workload: a process of its own that runs a model again and again. `workloads` starts it and talks to it by pipes.
+"""A process that runs one model again and again. `process_pool` starts it and talks to it by pipes.
 
 Lines of JSON in, lines of JSON out. It loads the model, warms up and tells its memory; then it rests until it is told
 to `run`, and runs until it is told to `rest`. In between it can be told to count anew (`mark`) and asked for the times

@@ -16,7 +16,7 @@ import yaml
 from fairlead.domain.errors import UserError
 from fairlead.measure.degradation_matrix import Matrix
 from fairlead.measure.files import safe_names
-from fairlead.profile.degrade.measurement import Measured
+from fairlead.profile.degradation.measurement import Measured
 
 _LOAD = 0.4  # requests on their way or at work for each core, on average: busy, and not drowned
 _DELAY_MS = 1.0  # of the link

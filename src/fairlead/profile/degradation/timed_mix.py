@@ -1,6 +1,6 @@
-"""One mix of workloads on this machine: runs it, if memory allows, until its times are known; tells who disturbed.
+"""One mix of models on this machine: runs it, if memory allows, until its times are known; tells who disturbed.
 
-Between `measurement`, which says what mixes, and `workloads`, which has the processes.
+Between `measurement`, which says what mixes, and `process_pool`, which has the processes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from statistics import fmean, stdev
 from typing import Final
 
 from fairlead.domain.errors import RunError, UserError
-from fairlead.profile.degrade.foreign_load import Outside
-from fairlead.profile.degrade.workloads import Crew, Memory, Mix, Workload
+from fairlead.profile.degradation.foreign_load import Outside
+from fairlead.profile.degradation.process_pool import Memory, Mix, ProcessPool, RunnableModel
 from fairlead.profile.machine import Limits
 
 LOOK_S: Final = 0.3  #: how long it takes to see whether others are on the machine
@@ -39,21 +39,26 @@ class Sample:
 
 
 class Bench:
-    """Runs mixes of these workloads. They count all models, those that are not in it with 0."""
+    """Runs mixes of these models. They count all models, those that are not in it with 0."""
 
     def __init__(
-        self, crew: Crew, workloads: Sequence[Workload], limits: Limits, pace: Pace, memory_mb: float = math.inf
+        self,
+        pool: ProcessPool,
+        models: Sequence[RunnableModel],
+        limits: Limits,
+        pace: Pace,
+        memory_mb: float = math.inf,
     ) -> None:
-        self._crew, self._limits, self._pace = crew, limits, pace
+        self._pool, self._limits, self._pace = pool, limits, pace
         self.room_mb = min(limits.available_mb() - _reserve_mb(limits), memory_mb)
         self.memory: list[Memory] = []
-        for model, workload in enumerate(workloads):
-            self.memory.append(crew.memory(model))
-            taken_mb = self.memory[model].process_mb
+        for index, model in enumerate(models):
+            self.memory.append(pool.memory(index))
+            taken_mb = self.memory[index].process_mb
             if taken_mb > self.room_mb:
                 there = f"{max(0.0, self.room_mb):.0f} MB to use"
-                raise UserError(f"{workload.name}: one alone takes {taken_mb:.0f} MB, and there are {there}")
-            crew.dismiss((0,) * len(workloads))
+                raise UserError(f"{model.name}: one alone takes {taken_mb:.0f} MB, and there are {there}")
+            pool.dismiss((0,) * len(models))
 
     def fits(self, mix: Mix) -> bool:
         """Whether memory suffices for so many processes."""
@@ -62,13 +67,13 @@ class Bench:
     def watch(self, mix: Mix) -> Sample:
         """Run exactly this mix for a while."""
         self._make_room(mix)
-        self._crew.run(mix)
-        self._crew.mark()
-        outside, watched_s = Outside(self._crew.pids()), 0.0
+        self._pool.run(mix)
+        self._pool.mark()
+        outside, watched_s = Outside(self._pool.pids()), 0.0
         while True:
-            self._crew.wait(self._pace.least_s)
+            self._pool.wait(self._pace.least_s)
             watched_s += self._pace.least_s
-            times_ms, share = self._crew.times_ms(), outside.share()
+            times_ms, share = self._pool.times_ms(), outside.share()
             there = [times for times, count in zip(times_ms, mix, strict=True) if count]
             if min(map(len, there)) < _LEAST_RUNS:
                 continue
@@ -77,19 +82,19 @@ class Bench:
 
     def others(self) -> float:
         """The share of our cores' time that others take while nothing of ours runs."""
-        self._crew.rest()
-        outside = Outside(self._crew.pids())
-        self._crew.wait(LOOK_S)
+        self._pool.rest()
+        outside = Outside(self._pool.pids())
+        self._pool.wait(LOOK_S)
         return outside.share()
 
     def _make_room(self, mix: Mix) -> None:
         """End what is not in the mix if there is no room for it beside what must be started."""
-        if not self.fits(tuple(map(max, mix, self._crew.alive()))):
-            self._crew.dismiss(mix)
-        fresh = [self.memory[model].process_mb for model in self._crew.missing(mix)]
+        if not self.fits(tuple(map(max, mix, self._pool.alive()))):
+            self._pool.dismiss(mix)
+        fresh = [self.memory[model].process_mb for model in self._pool.missing(mix)]
         left_mb = self._limits.available_mb() - sum(fresh)
         if fresh and left_mb < _reserve_mb(self._limits) / 2:  # there was more at the start
-            raise RunError(f"memory has become short: one more workload would leave {max(0.0, left_mb):.0f} MB")
+            raise RunError(f"memory has become short: one more process would leave {max(0.0, left_mb):.0f} MB")
 
 
 def _known(times_ms: Sequence[float], width: float) -> bool:

@@ -1,9 +1,9 @@
-"""Degradation measured on this machine (ECSRL, figures 1 and 2): a workload is a process that runs a model in a loop.
+"""Degradation measured on this machine (ECSRL, figures 1 and 2): with processes that run models in a loop.
 
-A cell is the time of one more workload beside m of one model and r of another that run already / its time alone. They
+A cell is the time of one more process beside m of one model and r of another that run already / its time alone. They
 all run as long as it takes, so the newcomer is like any other of its model: the cell is read off m + 1 and r that run,
 from the runs of all m + 1, and the same mix serves the other model as newcomer. Of the times it is the mean: where the
-workloads don't divide evenly among the cores they fall into two heaps, and a median jumps from one to the other.
+processes don't divide evenly among the cores they fall into two heaps, and a median jumps from one to the other.
 
 Mixes are walked so that one process starts or rests at a time, from small to large, then back. What others do on the
 machine meanwhile is watched, by the kernel's books and by the time alone taken again and again; what they disturbed is
@@ -21,8 +21,8 @@ from statistics import fmean, median
 from typing import Final
 
 from fairlead.measure.degradation_matrix import Matrix
-from fairlead.profile.degrade.timed_mix import LOOK_S, Bench, Pace, Sample
-from fairlead.profile.degrade.workloads import Crew, Memory, Mix, Workload
+from fairlead.profile.degradation.process_pool import Memory, Mix, ProcessPool, RunnableModel
+from fairlead.profile.degradation.timed_mix import LOOK_S, Bench, Pace, Sample
 from fairlead.profile.machine import Limits
 
 MOST: Final = 12  #: of each model
@@ -60,7 +60,7 @@ class Measured:
 
 
 def measure(
-    workloads: Sequence[Workload],
+    models: Sequence[RunnableModel],
     most: int,
     repeats: int = 2,
     threads: int = 1,
@@ -74,8 +74,8 @@ def measure(
     Where others disturb, it waits for them to be quiet, at most `wait_s` in all.
     """
     limits = Limits()
-    with Crew(workloads, threads) as crew:
-        study = _Study(Bench(crew, workloads, limits, pace, memory_mb), len(workloads), repeats, wait_s, progress)
+    with ProcessPool(models, threads) as pool:
+        study = _Study(Bench(pool, models, limits, pace, memory_mb), len(models), repeats, wait_s, progress)
         interrupted = False
         try:
             study.walk(most)
@@ -84,7 +84,7 @@ def measure(
             if most < 1:
                 raise
     machine = Machine(limits.processor(), limits.cores(), limits.total_mb())
-    names = [one.name for one in workloads]
+    names = [one.name for one in models]
     pairs = [(pair, model) for pair in study.pairs for model in pair]
     return Measured(
         machine,

@@ -1,7 +1,7 @@
-"""Workloads side by side: processes that each run a model, of which any number can be made to run or rest.
+"""Models side by side: processes that each run a model, of which any number can be made to run or rest.
 
-The parent's end of `worker`. Knows processes, their memory and their times; what is to be measured, `measurement`
-says. Use as a context: no process is left behind. A workload that dies is a UserError.
+The parent's end of `model_process`. Knows processes, their memory and their times; `measurement` says what is to be
+measured. Use as a context: no process is left behind. A process that dies is a RunError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Mix = tuple[int, ...]  #: how many of each model run
 
 
 @dataclass(frozen=True)
-class Workload:
+class RunnableModel:
     """A model and the inputs that it is run on."""
 
     name: str
@@ -43,19 +43,19 @@ class Memory:
     run_mb: float
 
 
-class Crew:
+class ProcessPool:
     """The processes, by model. They are started when they are first needed, and rest when they are not."""
 
-    def __init__(self, workloads: Sequence[Workload], threads: int = 1) -> None:
-        self._workloads, self._threads = workloads, threads
-        self._there: list[list[_Process]] = [[] for _ in workloads]  # by model; the first of them run, the rest rests
-        self._running: Mix = (0,) * len(workloads)
+    def __init__(self, models: Sequence[RunnableModel], threads: int = 1) -> None:
+        self._models, self._threads = models, threads
+        self._there: list[list[_Process]] = [[] for _ in models]  # by model; the first of them run, the rest rests
+        self._running: Mix = (0,) * len(models)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for process in self._all():
             process.kill()
@@ -101,7 +101,7 @@ class Crew:
 
     def rest(self) -> None:
         """Have nothing run."""
-        self.run((0,) * len(self._workloads))
+        self.run((0,) * len(self._models))
 
     def mark(self) -> None:
         """Count runs from now on."""
@@ -121,9 +121,9 @@ class Crew:
         active = list(self._active())
         for process in active:
             process.say(do="tell")
-        told: list[list[float]] = [[] for _ in self._workloads]
+        told: list[list[float]] = [[] for _ in self._models]
         for process in active:
-            told[process.model] += process.hear()["times_ms"]
+            told[process.index] += process.hear()["times_ms"]
         return told
 
     def pids(self) -> list[int]:
@@ -138,7 +138,7 @@ class Crew:
 
     def _start(self, model: int, count: int) -> None:
         there = self._there[model]
-        fresh = [_Process(self._workloads[model], model, self._threads) for _ in range(count - len(there))]
+        fresh = [_Process(self._models[model], model, self._threads) for _ in range(count - len(there))]
         there += fresh  # first of all, so that they are ended if one of them does not load
         for process in fresh:
             process.memory = process.hear()
@@ -147,16 +147,16 @@ class Crew:
 class _Process:
     """One process and its pipes."""
 
-    def __init__(self, workload: Workload, model: int, threads: int) -> None:
-        self.model, self._name = model, workload.name
+    def __init__(self, model: RunnableModel, index: int, threads: int) -> None:
+        self.index, self._name = index, model.name
         self.memory: Mapping[str, float] = {}
-        command = [sys.executable, "-m", "fairlead.profile.degrade.worker"]
+        command = [sys.executable, "-m", "fairlead.profile.degradation.model_process"]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         # a session of its own: Ctrl-C reaches us alone, and we end it
         self._process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload]
         self.output, self.pid = self._process.stdout, self._process.pid
-        inputs = [{"name": t.name, "shape": t.shape, "type": t.type} for t in workload.inputs]
-        self.say(model=str(workload.path), inputs=inputs, threads=threads)
+        inputs = [{"name": t.name, "shape": t.shape, "type": t.type} for t in model.inputs]
+        self.say(model=str(model.path), inputs=inputs, threads=threads)
 
     def say(self, **words: Any) -> None:
         """One line to it."""
@@ -188,4 +188,4 @@ class _Process:
         code = self._process.wait()
         by = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         hint = "; out of memory? --memory-mb N sets a limit" if code == -signal.SIGKILL else ""
-        return RunError(f"{self._name}: a workload died ({by}{hint})")
+        return RunError(f"{self._name}: a process died ({by}{hint})")

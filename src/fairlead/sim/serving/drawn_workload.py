@@ -27,7 +27,7 @@ _LENGTH, _RATE, _SIZE, _DEADLINE, _ACCURACY, _SITE = range(6)
 
 
 @dataclass(frozen=True)
-class Workload:
+class DrawnWorkload:
     """The requests of one run, by time."""
 
     seed: int
@@ -36,7 +36,7 @@ class Workload:
     streams: Any  # STREAM (S,)
 
 
-def make_workload(scenario: Scenario, seed: int) -> Workload:
+def make_workload(scenario: Scenario, seed: int) -> DrawnWorkload:
     """Draw the workload of `scenario` for `seed`."""
     parts = [
         _trace_requests(scenario, i, source, seed)
@@ -55,7 +55,7 @@ def make_workload(scenario: Scenario, seed: int) -> Workload:
         requests, work = _raw(requests).take(order).view(REQUEST), work.take(order)
     requests["id"] = np.arange(len(requests))
     streams = np.concatenate([_raw(p[2]) for p in parts]).view(STREAM)
-    return Workload(seed, requests, draws_of(seed, work), streams)
+    return DrawnWorkload(seed, requests, draws_of(seed, work), streams)
 
 
 def draws_of(seed: int, work: Any) -> Any:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-_IDLE, _WAITING, _KINDS = 3, 4, 8  # columns of /proc/stat: user nice system idle iowait irq softirq steal
+_IDLE, _WAITING, _COLUMNS = 3, 4, 8  # columns of /proc/stat: user nice system idle iowait irq softirq steal
 
 
 class Outside:
@@ -41,8 +41,8 @@ def _busy_s() -> float:
         for line in Path("/proc/stat").read_text().splitlines():
             name, *counts = line.split()
             if name in names:
-                kinds = list(map(int, counts[:_KINDS]))
-                ticks += sum(kinds) - kinds[_IDLE] - kinds[_WAITING]
+                ticks_of = list(map(int, counts[:_COLUMNS]))
+                ticks += sum(ticks_of) - ticks_of[_IDLE] - ticks_of[_WAITING]
     except (OSError, ValueError, IndexError):
         return 0.0
     return ticks / os.sysconf("SC_CLK_TCK")
