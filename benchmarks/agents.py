@@ -31,7 +31,7 @@ from fairlead.policies.decider import Setting
 from fairlead.policies.interface import find
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.scenarios.loader import load
-from fairlead.sim.serving import host
+from fairlead.sim.serving import run_policy
 from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.world import new_world
@@ -83,7 +83,7 @@ def _snapshots(policy: LearnedPolicy, manifest: Manifest) -> list[tuple[Any, ...
 
     scenario = _scenario(manifest)
     plan = build_plan(scenario)
-    host.run_decider(plan, new_world(plan, make_workload(scenario, SEED)), Asked(policy.name, policy.bundle))
+    run_policy.run_decider(plan, new_world(plan, make_workload(scenario, SEED)), Asked(policy.name, policy.bundle))
     return seen
 
 
@@ -108,7 +108,7 @@ def _dispatch(name: str) -> dict[str, float]:
 def _select(name: str) -> dict[str, float]:
     policy, manifest = _learned(name, "selector")
     scenario = _scenario(manifest)
-    run, n = host.simulate(scenario, "load-balancing", SEED), len(scenario.nodes)
+    run, n = run_policy.simulate(scenario, "load-balancing", SEED), len(scenario.nodes)
     live = Selector(policy.name, policy.bundle, Setting(n, scenario.rules.window_ms), clock=time.perf_counter_ns)
     traffic = np.zeros(len(run.windows) - 1, TRAFFIC)
     for field in ("arrived", "delivered", "clients"):

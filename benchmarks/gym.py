@@ -27,8 +27,8 @@ from fairlead.sim.gym.dispatch import DispatchBatch
 from fairlead.sim.gym.window import WindowBatch
 from fairlead.sim.gym.world_file import worlds_of
 from fairlead.sim.serving.drawn_workload import make_workload
-from fairlead.sim.serving.host import run
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run
 from fairlead.sim.serving.world import new_world, reset
 
 REPEATS = 6

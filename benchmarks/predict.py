@@ -15,15 +15,15 @@ import numpy as np
 
 from benchmarks.architectures import NAMES, Architecture
 from benchmarks.figures import main
-from fairlead.learn.training_steps import step_ms, time_steps
+from fairlead.learn.timed_training_steps import step_ms, time_steps
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.predict.calibration import calibrate_here
 from fairlead.profile.predict.cross_validation import Errors, leave_devices_out, leave_models_out
-from fairlead.profile.predict.devices import find_device
 from fairlead.profile.predict.layer_work import time_ms
-from fairlead.profile.predict.measured import calibrated, flops_only, leave_measured_out, measure_model
 from fairlead.profile.predict.prediction import predict
-from fairlead.profile.predict.tables import read_table
+from fairlead.profile.predict.timed_devices import find_device
+from fairlead.profile.predict.timed_models import calibrated, flops_only, leave_measured_out, measure_model
+from fairlead.profile.predict.timing_tables import read_table
 from fairlead.profile.predict.training_time import training_amounts
 
 TRAINED = ("resnet18", "mobilenet_v2", "squeezenet1_1", "shufflenet_v2_x1_0", "efficientnet_b0", "regnet_y_400mf",

@@ -17,8 +17,8 @@ from benchmarks import figures, yardstick
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import find
 from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload
-from fairlead.sim.serving.host import run
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run
 from fairlead.sim.serving.world import new_world, reset
 
 REQUESTS = 17_000

@@ -33,12 +33,12 @@ from fairlead.sim.reference.tasks import ReferenceTasks
 from fairlead.sim.tasks.engine import advance, begin, over
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
-from fairlead.sim.tasks.host import new_placements, run_tasks
-from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.numba_types import plan_type, wishes_type, worlds_type
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import task_policies
+from fairlead.sim.tasks.run_policy import new_placements, run_tasks
 from fairlead.sim.tasks.wishes import Wishes, agree, new_wishes, wish_at_random
+from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.world_file import task_world
 from fairlead.sim.tasks.worlds import new_worlds
 

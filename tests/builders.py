@@ -20,13 +20,13 @@ from fairlead.domain.records import REQUEST
 from fairlead.domain.scenario import Rules, Scenario, check
 from fairlead.domain.workload import Arrivals, Draw, Phase, Source, Workload
 from fairlead.policies.interface import Policy
-from fairlead.sim.serving.account import Account
+from fairlead.sim.serving.decision_account import Account
 from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload
-from fairlead.sim.serving.host import run
-from fairlead.sim.serving.layout import DRAWS, STREAM, World
 from fairlead.sim.serving.log import decision_log
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run
 from fairlead.sim.serving.world import new_world
+from fairlead.sim.serving.world_arrays import DRAWS, STREAM, World
 
 arrivals = partial(Arrivals, assumed=True)
 batching = partial(Batching, assumed=True)

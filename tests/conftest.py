@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from browser import Open, Opened, chromium
-from fairlead.measure.report.page import write_report
+from fairlead.measure.report.comparison_page import write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairlead.domain.errors import UserError
-from fairlead.measure.report.page import page
+from fairlead.measure.report.comparison_page import page
 
 POLICIES = (
     "cheaper", "closest", "farthest", "least-energy-in-time", "least-expected-completion", "least-impedance",

@@ -20,7 +20,7 @@ from fairlead.policies.bundle_registry import LearnedPolicy, shipped
 from fairlead.policies.decider import Setting
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.scenarios.loader import load
-from fairlead.sim.serving import host
+from fairlead.sim.serving import run_policy
 from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.world import new_world
@@ -36,7 +36,7 @@ def recorded(policy: LearnedPolicy, scenario: Any, seed: int = SEED) -> list[tup
     seen: list[tuple[Any, ...]] = []
 
     plan = build_plan(scenario)
-    decider = policy.decider(host.setting_of(plan))
+    decider = policy.decider(run_policy.setting_of(plan))
     answer = decider.decide
 
     def noted(snapshot: Any, u: float = 0.0) -> Decision:
@@ -48,7 +48,7 @@ def recorded(policy: LearnedPolicy, scenario: Any, seed: int = SEED) -> list[tup
         return made
 
     with patch.object(decider, "decide", noted):
-        host.run_decider(plan, new_world(plan, make_workload(scenario, seed)), decider)
+        run_policy.run_decider(plan, new_world(plan, make_workload(scenario, seed)), decider)
     return seen
 
 

@@ -20,7 +20,7 @@ import yaml
 
 from fairlead.cli.main import main
 from fairlead.scenarios.loader import available_tasks, load
-from fairlead.sim.serving.host import simulate
+from fairlead.sim.serving.run_policy import simulate
 
 ROOT = Path(__file__).parent.parent
 

@@ -17,8 +17,8 @@ from fairlead.policies.tasks.learned import LearnedTaskPolicy, learned_task_poli
 from fairlead.policies.tasks.observe import Observations
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.facts import facts_of
-from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.run_policy import run_tasks
 from fairlead.sim.tasks.worlds import new_worlds
 
 FOLDER = Path(__file__).parent / "golden"

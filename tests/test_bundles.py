@@ -28,7 +28,7 @@ from fairlead.domain.scenario import Scenario
 from fairlead.experiments.fingerprint import keys
 from fairlead.experiments.trial import Trial, run_trial
 from fairlead.measure.serving_bins import BinSum
-from fairlead.policies import bundle_registry as bundled
+from fairlead.policies import bundle_registry
 from fairlead.policies.bundle import Bundle, Fault
 from fairlead.policies.bundle_registry import shipped
 from fairlead.policies.decider import Setting
@@ -40,8 +40,8 @@ from fairlead.sim.gym.dispatch import DispatchBatch
 from fairlead.sim.gym.envs import WindowEnv
 from fairlead.sim.gym.window import WindowSettings
 from fairlead.sim.gym.world_file import Worlds, worlds_of
-from fairlead.sim.serving.host import run, simulate
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run, simulate
 from fairlead.sim.serving.window_view import capacity_qps
 from fairlead.sim.serving.world import new_world
 from golden import FOLDER, asked_live, recorded
@@ -445,7 +445,7 @@ def test_shipped_bundles_are_in_the_registry_and_listed(
 ) -> None:
     bundles.selector(tmp_path / "picker", summary="picks a rule")
     (bundles.dispatcher(tmp_path / "broken") / "manifest.json").unlink()
-    monkeypatch.setattr(bundled, "SHIPPED", tmp_path)
+    monkeypatch.setattr(bundle_registry, "SHIPPED", tmp_path)
     registry.cache_clear()
     try:
         assert [find(name).kind for name in ("picker", "broken")] == ["selector", "batch"]

@@ -12,14 +12,14 @@ from benchmarks.architectures import Architecture
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.profile.onnx_file import analyse
-from fairlead.profile.predict import cross_validation as left_out
+from fairlead.profile.predict import cross_validation
 from fairlead.profile.predict.calibration import calibrate_from, read_calibration
 from fairlead.profile.predict.cross_validation import Errors, family_of, leave_devices_out, leave_models_out, new_on_new
-from fairlead.profile.predict.devices import calibrations_folder, find_device
 from fairlead.profile.predict.layer_work import time_ms
-from fairlead.profile.predict.measured import calibrated, flops_only, leave_measured_out, measure_model
-from fairlead.profile.predict.probes import PROBES
-from fairlead.profile.predict.tables import read_table, works_in_table
+from fairlead.profile.predict.probe_models import PROBES
+from fairlead.profile.predict.timed_devices import calibrations_folder, find_device
+from fairlead.profile.predict.timed_models import calibrated, flops_only, leave_measured_out, measure_model
+from fairlead.profile.predict.timing_tables import read_table, works_in_table
 from fairlead.profile.predict.training_time import fit_training, training_amounts
 from fairlead.profile.runtime import make_inputs, open_session
 
@@ -136,8 +136,8 @@ class TestLeftOut:
 
     @pytest.mark.slow
     def test_the_intervals_that_ship_are_those_that_are_measured(self) -> None:
-        for name, factors in left_out.measured_factors().items():
-            assert left_out.shipped_factors(name) == pytest.approx(factors, rel=0.02), name
+        for name, factors in cross_validation.measured_factors().items():
+            assert cross_validation.shipped_factors(name) == pytest.approx(factors, rel=0.02), name
 
     @pytest.mark.slow
     def test_models_on_devices_where_nobody_timed_either(self) -> None:
@@ -205,7 +205,7 @@ class TestTraining:
         """But for batch normalisation, which is of the batch while training."""
         import torch
 
-        from fairlead.learn.training_steps import OnnxModule
+        from fairlead.learn.timed_training_steps import OnnxModule
 
         for name in ("attention", "plain"):
             path = tmp_path / f"{name}.onnx"
@@ -253,11 +253,11 @@ class TestHere:
         assert told["memory_mb"] > 20
 
     def test_training_steps_are_predicted(self, models: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-        from fairlead.learn import training_steps
-        from fairlead.learn.training_steps import step_ms, time_steps
+        from fairlead.learn import timed_training_steps
+        from fairlead.learn.timed_training_steps import step_ms, time_steps
 
         few = {name: PROBES[name] for name in ("residual", "inverted", "shuffled")}  # of the kinds that the models have
-        monkeypatch.setattr(training_steps, "PROBES", few)
+        monkeypatch.setattr(timed_training_steps, "PROBES", few)
         rates = time_steps(1, lambda done, of, what: None)["rates"]
         off = []
         for path in models[:2]:

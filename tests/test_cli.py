@@ -94,7 +94,7 @@ def test_the_cli_imports_neither_numba_nor_what_it_does_not_need() -> None:
         "heavy = {'numba', 'numpy', 'scipy', 'pydantic', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "import fairlead.cli.experiments.compare, fairlead.cli.catalog.listing\n"
-        "import fairlead.sim.serving.host, fairlead.sim.reference.serving\n"
+        "import fairlead.sim.serving.run_policy, fairlead.sim.reference.serving\n"
         "print('imported')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -208,7 +208,7 @@ def test_the_progress_bar_says_that_it_compiles_and_what_was_finished(
 ) -> None:
     from rich.progress import Progress
 
-    from fairlead.cli.experiments.run import ProgressTeller
+    from fairlead.cli.experiments.run_comparison import ProgressTeller
     from fairlead.policies import compile_cache
 
     question = argparse.Namespace(command="sweep", ray=None)

@@ -19,20 +19,18 @@ from fairlead.cli.experiments.tables import show
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments import fingerprint as identity
-from fairlead.experiments import serving_trial as serving_piece
-from fairlead.experiments import workers
+from fairlead.experiments import fingerprint, serving_trial, workers
 from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.trial import Trial, TrialResult
 from fairlead.experiments.workers import local
-from fairlead.measure.files import check_writable, write_whole
 from fairlead.measure.statistics import estimate, jain, paired_difference
+from fairlead.measure.write_files import check_writable, write_whole
 from fairlead.policies.compile_cache import compiled_before
 from fairlead.policies.interface import find, rules
 from fairlead.scenarios.loader import load
-from fairlead.sim.serving.host import simulate
+from fairlead.sim.serving.run_policy import simulate
 
 SHORT = ["duration_s=10"]
 POLICIES = ("closest", "load-balancing", "random")
@@ -116,16 +114,16 @@ def test_an_interrupt_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_policy_that_fails_is_named_and_the_others_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairlead.sim.serving import host
+    from fairlead.sim.serving import run_policy
 
-    real = host.run
+    real = run_policy.run
 
-    def random_fails(plan: Any, world: Any, policy: Any) -> host.Account:
+    def random_fails(plan: Any, world: Any, policy: Any) -> run_policy.Account:
         if policy.name == "random":
             raise PolicyError("policy 'random' failed: ValueError: boom")
         return real(plan, world, policy)
 
-    monkeypatch.setattr(serving_piece, "run", random_fails)
+    monkeypatch.setattr(serving_trial, "run", random_fails)
     result = compare(scenarios("ecsrl"), POLICIES, range(2))
     assert list(result.failures) == ["random"]
     assert "boom (scenario ecsrl, seed 0)" in result.failures["random"]
@@ -340,8 +338,8 @@ def test_when_results_can_not_be_kept_no_worker_goes_on(tmp_path: Path, monkeypa
 
 def test_what_a_result_depends_on_includes_python_and_the_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Trial("ecsrl", load("ecsrl"), 0, ("closest",))
-    here = identity.ingredients(trial)
+    here = fingerprint.ingredients(trial)
     assert {"python", "arithmetic", "numpy", "code", "policy closest"} <= set(here)
-    assert identity.difference(here) == ""
-    other = identity.difference(here | {"arithmetic": "of another processor"})
+    assert fingerprint.difference(here) == ""
+    other = fingerprint.difference(here | {"arithmetic": "of another processor"})
     assert other.startswith("arithmetic is ")

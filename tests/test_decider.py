@@ -28,11 +28,11 @@ from fairlead.policies.randomness import POLICY, uniform
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.handle import Handle
-from fairlead.sim.serving.host import run, setting_of
-from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, INTO_DRAIN, WINDOW, Plan, World
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run, setting_of
 from fairlead.sim.serving.window_view import WindowView
 from fairlead.sim.serving.world import new_world
+from fairlead.sim.serving.world_arrays import AT_DECIDE, AT_WINDOW, DECIDE, INTO_DRAIN, WINDOW, Plan, World
 
 PLACES = {name: load(name, [f"duration_s={s}", f"rate={rate}"]) for name, s, rate in (
     ("ecsrl", 2, 15_000), ("full-edge", 20, 60), ("aset-testbed", 20, 80))}  # fmt: skip

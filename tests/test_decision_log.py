@@ -38,7 +38,7 @@ from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.observe import dispatch_features
 from fairlead.scenarios.loader import load
-from fairlead.sim.serving.host import simulate
+from fairlead.sim.serving.run_policy import simulate
 from golden import recorded
 
 GUIDE = Path(__file__).parent.parent / "docs/guides/decision-log.md"

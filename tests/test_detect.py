@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.cli.host.detect import _tell
+from fairlead.cli.detect.command import _tell
 from fairlead.cli.main import main
 from fairlead.detect.catalog import SHIPPED, read_catalog
 from fairlead.detect.detector import Detection, detect, measure
@@ -465,7 +465,7 @@ def test_a_file_of_labels_is_written_when_hardware_was_looked_at_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, written = lay_out(tmp_path / "host", HOSTS["coral-pcie"]), []
-    monkeypatch.setattr("fairlead.cli.host.detect.write_whole", lambda path, text: written.append(text))
+    monkeypatch.setattr("fairlead.cli.detect.command.write_whole", lambda path, text: written.append(text))
     watch = watching(root, static_s=60, dynamic_s=5)
     options = argparse.Namespace(form="nfd", output=str(tmp_path / "features"))
     for now, expected in ((0, 1), (5, 1), (55, 1), (60, 2), (65, 2)):

@@ -37,10 +37,10 @@ from fairlead.policies.interface import find
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.handle import Handle
-from fairlead.sim.serving.host import run
-from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, WINDOW, World
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run
 from fairlead.sim.serving.world import copy_state, like, new_world, reset
+from fairlead.sim.serving.world_arrays import AT_DECIDE, AT_WINDOW, DECIDE, DONE, WINDOW, World
 
 approx = pytest.approx
 

@@ -26,8 +26,8 @@ from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym.envs import WindowEnv
 from fairlead.sim.gym.window import WindowSettings
-from fairlead.sim.serving.host import simulate
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import simulate
 from fairlead.sim.serving.window_view import capacity_qps
 
 SEED = 3

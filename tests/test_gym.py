@@ -51,9 +51,9 @@ from fairlead.sim.gym.vector import DispatchVectorEnv, WindowVectorEnv
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.world_file import Worlds, load_worlds, save_worlds, workload_seed, worlds_of
 from fairlead.sim.serving.drawn_workload import make_workload
-from fairlead.sim.serving.layout import FAULT
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.window_view import capacity_qps
+from fairlead.sim.serving.world_arrays import FAULT
 
 OURS = [p.name for p in rules().values() if p.package == "fairlead"]
 KINDS = ["Dispatch", "Window"]

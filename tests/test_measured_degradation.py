@@ -25,7 +25,7 @@ import fairlead.cli.degradation.measure as command
 from fairlead.cli.main import main
 from fairlead.detect.tree import Tree
 from fairlead.domain.errors import UserError
-from fairlead.profile.degradation import measurement as measurement
+from fairlead.profile.degradation import measurement
 from fairlead.profile.degradation.foreign_load import Outside
 from fairlead.profile.degradation.measurement import Measured, measure, shells
 from fairlead.profile.degradation.process_pool import Memory, Mix, ProcessPool, RunnableModel
@@ -33,7 +33,7 @@ from fairlead.profile.degradation.timed_mix import Bench, Pace, Sample
 from fairlead.profile.machine import Limits
 from fairlead.profile.onnx_file import analyse
 from fairlead.scenarios.loader import load
-from fairlead.sim.serving.host import simulate
+from fairlead.sim.serving.run_policy import simulate
 from processes import alive, children, ends, started
 
 QUICK = Pace(least_s=0.03, limit_s=0.06, width=1.0)

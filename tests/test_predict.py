@@ -15,15 +15,15 @@ from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.profile.analysis import Analysis, Layer, Tensor
 from fairlead.profile.onnx_file import analyse
-from fairlead.profile.predict.devices import calibrations_folder, find_device, known_devices
+from fairlead.profile.operator_support import families
 from fairlead.profile.predict.fusion import fused
 from fairlead.profile.predict.layer_work import Work, by_kernel, by_model, summed, time_ms, works_of
 from fairlead.profile.predict.matrix_completion import best_probes, fit_together
 from fairlead.profile.predict.prediction import predict
 from fairlead.profile.predict.rates import fit_kernels, fit_near, fit_population
 from fairlead.profile.predict.speeds import EdgeTpuSpeed, KernelSpeed, ModelSpeed, fit_edge_tpu
-from fairlead.profile.predict.tables import architecture, read_table, works_in_table
-from fairlead.profile.support import families
+from fairlead.profile.predict.timed_devices import calibrations_folder, find_device, known_devices
+from fairlead.profile.predict.timing_tables import architecture, read_table, works_in_table
 
 
 def small(path: Path, batch: int | str = 1, *more: object) -> Path:

@@ -24,13 +24,13 @@ from fairlead.domain.scenario import Rules, Scenario, check
 from fairlead.domain.workload import Draw, Source, Workload
 from fairlead.policies.interface import find
 from fairlead.policies.randomness import inverse_normal
-from fairlead.policies.snapshot.layout import PROMISED, RUNNING
+from fairlead.policies.snapshot.fleet_arrays import PROMISED, RUNNING
 from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.handle import Handle
-from fairlead.sim.serving.host import run
-from fairlead.sim.serving.layout import AT_WINDOW, DONE, WINDOW, Plan, World
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run
 from fairlead.sim.serving.world import new_world
+from fairlead.sim.serving.world_arrays import AT_WINDOW, DONE, WINDOW, Plan, World
 
 S = 10.0  # ms
 ROUND_ROBIN = find("round-robin")

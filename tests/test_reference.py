@@ -25,10 +25,10 @@ from fairlead.domain.workload import Arrivals, Draw, Phase, Source, Workload
 from fairlead.policies.interface import Policy, rules
 from fairlead.sim.reference.serving import Result, simulate
 from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload
-from fairlead.sim.serving.host import run
-from fairlead.sim.serving.layout import World
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run
 from fairlead.sim.serving.world import new_world
+from fairlead.sim.serving.world_arrays import World
 
 Serving = Literal["queue", "shared"]
 

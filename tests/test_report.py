@@ -20,15 +20,15 @@ from browser import Open
 from documents import BINS, EVIL, NODES, POLICIES, document, plain, refusals, swept, unfinished
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
+from fairlead.measure.report.comparison_page import page, write_report
 from fairlead.measure.report.degradation_document import devices
-from fairlead.measure.report.degradation_page import verdict as study_verdict
-from fairlead.measure.report.degradation_page import write_study_report
+from fairlead.measure.report.degradation_page import verdict as degradation_verdict
+from fairlead.measure.report.degradation_page import write_degradation_report
 from fairlead.measure.report.document import check, highlighted, points
 from fairlead.measure.report.explanation_page import write_explanation_report
-from fairlead.measure.report.page import page, write_report
 from fairlead.measure.report.phrases import verdict
+from fairlead.measure.report.plot_files import write_plots
 from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
-from fairlead.measure.report.static import write_plots
 from fairlead.measure.report.style import HUES, by_look, fill_of, look_of
 from fairlead.measure.report.tables import tables
 
@@ -814,7 +814,7 @@ def test_every_control_and_region_has_a_name(open_page: Open) -> None:
 # Degradation matrices
 
 
-def study(**top: Any) -> dict[str, Any]:
+def degradation_document(**top: Any) -> dict[str, Any]:
     """Two devices: one with two models, one that was measured with a single one."""
     pair = {"device": "board", "nodes": ["a", "b"], "axes": ["ssd", "resnet"], "alone_ms": 12.5}
     cells = [[1.0, 1.5, 2.25], [2.0, 2.5, 3.0], [3.0, "inf", "inf"]]
@@ -836,7 +836,7 @@ def study(**top: Any) -> dict[str, Any]:
 
 
 def test_matrices_become_heat_maps_a_curve_and_slopes_for_each_device() -> None:
-    board, stick = devices(study())
+    board, stick = devices(degradation_document())
     assert [plot.name for plot in board.plots()] == ["matrix-1", "matrix-2", "curve", "by-rho"]
     assert [plot.name for plot in stick.plots()] == ["matrix-1", "curve"]
     cells = (board.plots()[0].spec or {})["data"]["values"]
@@ -850,19 +850,19 @@ def test_matrices_become_heat_maps_a_curve_and_slopes_for_each_device() -> None:
 
 
 def test_the_verdict_on_a_device_tells_slopes_and_room() -> None:
-    board, stick = devices(study())
-    assert study_verdict(stick) == (
+    board, stick = devices(degradation_document())
+    assert degradation_verdict(stick) == (
         "Each workload more adds 0.75 times its time alone to ssd (R² 1.000); all mixes of up to 2 fit."
     )
-    assert study_verdict(board).startswith("Each workload more adds 0.79 times its time alone to ssd (R² 0.99")
-    tight = study()
+    assert degradation_verdict(board).startswith("Each workload more adds 0.79 times its time alone to ssd (R² 0.99")
+    tight = degradation_document()
     tight["matrices"][0]["cells"] = [[1.0, 1.5], ["inf", "inf"]]
-    assert study_verdict(devices(tight)[0]).endswith("; from 2 on, not all mixes fit.")
+    assert degradation_verdict(devices(tight)[0]).endswith("; from 2 on, not all mixes fit.")
 
 
 def test_the_page_of_matrices_is_drawn_for_each_device(open_page: Open, tmp_path: Path) -> None:
     file = tmp_path / "out.html"
-    write_study_report(study(title=EVIL), file)
+    write_degradation_report(degradation_document(title=EVIL), file)
     found = open_page(file)
     cells = found.page.locator("figure[data-plot=matrix-1] .mark-rect.role-mark path")
     assert cells.count() == 9
@@ -915,7 +915,7 @@ def test_the_report_of_a_study_is_drawn_fresh_and_from_its_file(
 def test_matrices_that_are_not_sound_are_refused_in_one_line(
     change: Callable[[dict[str, Any]], Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = copy.deepcopy(study())
+    made = copy.deepcopy(degradation_document())
     change(made)
     (tmp_path / "out.json").write_text(json.dumps(made))
     assert main(["report", str(tmp_path / "out.json")]) == 2

@@ -14,7 +14,7 @@ from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
-from fairlead.experiments.simulated_degradation import RHOS, as_document, study
+from fairlead.experiments.simulated_degradation import RHOS, as_document, simulate_degradation
 from fairlead.measure.degradation_matrix import Matrix, by_device, names
 from fairlead.measure.report.plots.degradation import curve
 from fairlead.scenarios.loader import load
@@ -31,7 +31,7 @@ def shared(variants: Any = (SMALL, LARGE), on: Any = ("edge",), limit: int | Non
 
 
 def of(made: Scenario, arriving: str, most: int = 3) -> Matrix:
-    (found,) = [m for m in study(made, most).matrices if m.arriving == arriving]
+    (found,) = [m for m in simulate_degradation(made, most).matrices if m.arriving == arriving]
     return found
 
 
@@ -71,7 +71,7 @@ def test_a_newcomer_beside_what_does_not_fit_is_infinite_although_it_would() -> 
 
 def test_a_device_given_by_a_matrix_shows_that_matrix() -> None:
     tables = {"small": ((1.0, 1.5), (2.0, 3.0)), "large": ((1.0, 1.2), (1.1, math.inf))}
-    made = study(shared(axes=("large", "small"), matrix=tables), 2)
+    made = simulate_degradation(shared(axes=("large", "small"), matrix=tables), 2)
     assert [m.axes for m in made.matrices] == [("large", "small")] * 2
     small, large = made.matrices
     assert [row[:2] for row in small.cells[:2]] == [pytest.approx((1.0, 1.5)), pytest.approx((2.0, math.inf))]
@@ -81,25 +81,25 @@ def test_a_device_given_by_a_matrix_shows_that_matrix() -> None:
 
 
 def test_more_than_two_variants_are_shown_in_pairs_and_one_alone_as_a_column() -> None:
-    three = study(shared([SMALL, LARGE, variant("huge", 0.95, 40.0)], rho=1.0), 1).matrices
+    three = simulate_degradation(shared([SMALL, LARGE, variant("huge", 0.95, 40.0)], rho=1.0), 1).matrices
     assert {m.axes for m in three} == {("small", "large"), ("small", "huge"), ("large", "huge")}
     assert len(three) == 9
     assert names(three)[0] == "small (small, large)"
-    (one,) = study(shared([SMALL], rho=1.0), 2).matrices
+    (one,) = simulate_degradation(shared([SMALL], rho=1.0), 2).matrices
     assert one.axes == ("small",)
     assert one.cells == ((1.0,), (2.0,), (3.0,))
     assert [level.mean for level in one.curve()] == [1.0, 2.0, 3.0]
 
 
 def test_nodes_that_are_alike_share_their_matrices() -> None:
-    made = study(shared(on=["a", "b"], rho=1.0), 1).matrices
+    made = simulate_degradation(shared(on=["a", "b"], rho=1.0), 1).matrices
     assert [(m.nodes, m.arriving) for m in made] == [(("a", "b"), "small"), (("a", "b"), "large")]
     assert list(by_device(made)) == ["chip (a, b)"]
 
 
 def test_network_rules_and_input_sizes_play_no_part() -> None:
     rich = load("ecsrl", ["links.2.delay_ms=900", "rules.admit=[deadline, accuracy]"])
-    assert study(rich, 2).matrices == study(load("ecsrl"), 2).matrices
+    assert simulate_degradation(rich, 2).matrices == simulate_degradation(load("ecsrl"), 2).matrices
 
 
 def cells(*rows: tuple[float, ...]) -> Matrix:
@@ -158,7 +158,7 @@ def test_the_line_is_drawn_as_far_as_it_was_fitted() -> None:
 
 
 def test_slopes_grow_with_rho_and_meet_the_scenario_at_its_own() -> None:
-    made = study(load("ecsrl"), 3)
+    made = simulate_degradation(load("ecsrl"), 3)
     assert tuple(made.by_rho) == RHOS
     for own, at in zip(made.matrices, made.by_rho[0.6], strict=True):
         assert (own.cells == at.cells) == (own.device == "xavier-nx")

@@ -13,11 +13,11 @@ from fairlead.domain.records import REQUEST
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.snapshot.builder import SnapshotBuilder
 from fairlead.policies.snapshot.fleet import build_fleet
-from fairlead.policies.snapshot.layout import PROMISED
+from fairlead.policies.snapshot.fleet_arrays import PROMISED
 from fairlead.sim.serving.handle import Handle
-from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, Plan, World
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.world import new_world
+from fairlead.sim.serving.world_arrays import AT_DECIDE, DECIDE, Plan, World
 from test_reference import make_case
 
 CASES = 24

@@ -18,8 +18,7 @@ from rich.console import Console
 
 from fairlead.cli.experiments.sweep_tables import show_sweep
 from fairlead.domain.errors import UserError
-from fairlead.experiments import fingerprint as identity
-from fairlead.experiments import workers
+from fairlead.experiments import fingerprint, workers
 from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.fingerprint import keys
@@ -239,10 +238,10 @@ def test_a_key_stands_for_all_that_a_result_depends_on(tmp_path: Path, monkeypat
     found += keys([replace(trial, policies=("closest",))])
     for name, value in (("__version__", "9.9"), ("code_hash", lambda *rooms: "other")):
         with monkeypatch.context() as patched:
-            patched.setattr(identity, name, value)
-            identity._fixed.cache_clear()
+            patched.setattr(fingerprint, name, value)
+            fingerprint._fixed.cache_clear()
             found += keys([trial])
-        identity._fixed.cache_clear()
+        fingerprint._fixed.cache_clear()
     assert len(set(found)) == 7
 
 
@@ -253,7 +252,7 @@ def test_the_key_notices_a_changed_policy_and_a_changed_trace(tmp_path: Path, mo
     (package / "helper.py").write_text("LIMIT = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     theirs = Policy("theirs", __import__("their_policies").first, "python", package="their-policies")
-    for module in (identity, interface):
+    for module in (fingerprint, interface):
         monkeypatch.setattr(module, "find", lambda name: theirs if name == "theirs" else find(name))
     trace, scenario = tmp_path / "arrivals.csv", tmp_path / "traced.yaml"
     scenario.write_text(
@@ -267,11 +266,11 @@ def test_the_key_notices_a_changed_policy_and_a_changed_trace(tmp_path: Path, mo
 
     found = keys([trial])
     (package / "helper.py").write_text("LIMIT = 2\n")
-    identity._third_party.cache_clear()
+    fingerprint._third_party.cache_clear()
     found += keys([trial])
     trace.write_text("time_s\n0.6\n")
     found += keys([trial])
-    identity._third_party.cache_clear()
+    fingerprint._third_party.cache_clear()
     assert len(set(found)) == 3
 
 

@@ -36,9 +36,9 @@ from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.batch import TaskBatch
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
-from fairlead.sim.tasks.host import new_placements, run_tasks
-from fairlead.sim.tasks.layout import RUNS
 from fairlead.sim.tasks.policy_catalog import find_task_policy
+from fairlead.sim.tasks.run_policy import new_placements, run_tasks
+from fairlead.sim.tasks.world_arrays import RUNS
 from fairlead.sim.tasks.world_file import TaskWorld, load_task_world, save_task_world, task_world
 from fairlead.sim.tasks.worlds import new_worlds
 

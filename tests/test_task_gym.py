@@ -21,8 +21,8 @@ from fairlead.sim.gym.tasks import TasksEnv, TasksParallelEnv
 from fairlead.sim.tasks.batch import TaskBatch
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
-from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.run_policy import new_placements, run_tasks
 from fairlead.sim.tasks.worlds import new_worlds
 
 SMALL = ["tasks=12", "resources.cpu.most_per_task=3", "resources.gpu.most_per_task=4"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import milp
 
-from fairlead.cli.experiments.run import _by_line
+from fairlead.cli.experiments.run_comparison import _by_line
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements
@@ -29,9 +29,9 @@ from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.drawn_tasks import reach_of
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
-from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
+from fairlead.sim.tasks.run_policy import new_placements, run_tasks
 from fairlead.sim.tasks.summary import completion_steps, summarise
 from fairlead.sim.tasks.worlds import new_worlds
 from task_builders import HERE, by_gpu, cluster, constant, kind, measured, tasks_scenario

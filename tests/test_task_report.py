@@ -22,12 +22,12 @@ from fairlead.domain.tasks import Resource, TaskLinkChange, TaskScenario
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep
-from fairlead.experiments.task_detail import COMPLETION_STEPS, task_axes, time_edges
+from fairlead.experiments.task_bins import COMPLETION_STEPS, task_axes, time_edges
 from fairlead.experiments.trial import TrialResult
-from fairlead.measure.report.page import page
+from fairlead.measure.report.comparison_page import page
+from fairlead.measure.report.plot_files import write_plots
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.plots.tasks import task_plots_of, task_plots_of_all
-from fairlead.measure.report.static import write_plots
 from fairlead.measure.report.task_document import Spread, check_tasks, task_points
 from fairlead.measure.report.task_phrases import task_verdict
 from fairlead.measure.report.task_tables import task_tables
@@ -35,10 +35,10 @@ from fairlead.measure.statistics import estimate, estimate_of_sums
 from fairlead.policies.tasks.allocations import by_amounts
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.facts import facts_of
-from fairlead.sim.tasks.host import run_tasks
-from fairlead.sim.tasks.layout import TaskWorlds
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import find_task_policy
+from fairlead.sim.tasks.run_policy import run_tasks
+from fairlead.sim.tasks.world_arrays import TaskWorlds
 from fairlead.sim.tasks.worlds import new_worlds
 from task_builders import HERE, cluster, constant, kind, tasks_scenario
 

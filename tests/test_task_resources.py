@@ -28,9 +28,9 @@ from fairlead.scenarios.loader import load_any, load_tasks
 from fairlead.sim.reference.tasks import ReferenceTasks
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
-from fairlead.sim.tasks.host import new_placements, run_tasks
 from fairlead.sim.tasks.plan import build_task_plan, resource_names
 from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
+from fairlead.sim.tasks.run_policy import new_placements, run_tasks
 from fairlead.sim.tasks.summary import summarise
 from fairlead.sim.tasks.worlds import new_worlds
 from task_builders import HERE, by_gpu, constant, tasks_scenario

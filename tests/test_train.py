@@ -29,8 +29,8 @@ from stable_baselines3.common.buffers import ReplayBuffer
 
 from fairlead import __version__
 from fairlead.cli.main import _parser, main
-from fairlead.cli.train.agents import aset_learner, ecsrl_learner
-from fairlead.cli.train.serving import _command, _plain, _Teller
+from fairlead.cli.train.agent_registry import aset_learner, ecsrl_learner
+from fairlead.cli.train.request_agents import _command, _plain, _Teller
 from fairlead.domain.errors import UserError
 from fairlead.learn.aset.agent import SEVEN, Aset, AsetSettings, WindowGroup
 from fairlead.learn.aset.q_learning import AllActionsDQN
@@ -39,7 +39,7 @@ from fairlead.learn.ecsrl.network import Actor
 from fairlead.learn.shared.checkpoint import read_checkpoint
 from fairlead.learn.shared.environments import VALIDATION_SEED, Part, PartsEnv, Place, Stepped
 from fairlead.learn.shared.learner import Learner, falling
-from fairlead.learn.shared.observed_ranges import Seen
+from fairlead.learn.shared.observed_ranges import ObservedRanges
 from fairlead.learn.shared.validation import Stopped, Validation, _play
 from fairlead.measure.statistics import Estimate, paired_difference
 from fairlead.policies.bundle import SHIPPED
@@ -818,7 +818,7 @@ def test_a_dispatcher_turns_away_what_is_hopeless_whatever_it_has_learnt() -> No
 
 
 def test_what_was_seen_is_kept_in_bounds() -> None:
-    seen, rows = Seen(), np.random.default_rng(0).random((5000, 100, 2), np.float32)
+    seen, rows = ObservedRanges(), np.random.default_rng(0).random((5000, 100, 2), np.float32)
     for row in rows:
         seen.add(row)
     low, high, typical = seen.ranges()
@@ -829,7 +829,7 @@ def test_what_was_seen_is_kept_in_bounds() -> None:
 
 
 def test_what_is_typical_is_of_what_actions_led_to_and_the_range_of_everything() -> None:
-    seen = Seen()
+    seen = ObservedRanges()
     for _ in range(1000):
         seen.add(np.ones((100, 1), np.float32), np.zeros((100, 1), np.float32))
     assert seen.ranges() == ([0.0], [1.0], [1.0])

@@ -10,7 +10,7 @@ from benchmarks.architectures import Architecture
 
 from fairlead.profile.analysis import Analysis, Layer, Tensor
 from fairlead.profile.onnx_file import analyse
-from fairlead.profile.training import OPTIMIZERS, backward_macs, kept_bytes, training
+from fairlead.profile.training_cost import OPTIMIZERS, backward_macs, kept_bytes, training
 
 
 def tensor(name: str, elements: int = 100) -> Tensor:

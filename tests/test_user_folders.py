@@ -18,7 +18,7 @@ import pytest
 from fairlead.cli.main import main
 from fairlead.measure.user_folders import temporary_folder, user_cache, user_data
 from fairlead.policies import compile_cache
-from fairlead.profile.predict.devices import known_devices, shipped_devices
+from fairlead.profile.predict.timed_devices import known_devices, shipped_devices
 from fairlead.profile.zoo.models import find_model
 
 PACKAGE = Path(compile_cache.__file__).parents[1]
@@ -115,12 +115,12 @@ class TestCompiledCode:
         assert not compile_cache.compiled_before()
 
     def test_the_command_says_why_it_compiles_each_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from fairlead.cli.experiments import run
+        from fairlead.cli.experiments import run_comparison
 
-        monkeypatch.setattr(run, "compiled_before", lambda: False)
-        monkeypatch.setattr(run, "why_not_kept", "/home: Read-only file system")
+        monkeypatch.setattr(run_comparison, "compiled_before", lambda: False)
+        monkeypatch.setattr(run_comparison, "why_not_kept", "/home: Read-only file system")
         words = "compiling the engine (it is not kept: /home: Read-only file system; about a minute)"
-        assert run.compiling() == words
+        assert run_comparison.compiling() == words
 
     @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
     def test_what_a_power_cut_has_left_is_compiled_anew(self, suffix: str, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from fairlead.domain.errors import UserError
 from fairlead.domain.scenario import Scenario
 from fairlead.domain.workload import Draw
 from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload, sample
-from fairlead.sim.serving.host import run
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run
 from fairlead.sim.serving.world import new_world
 
 approx = pytest.approx

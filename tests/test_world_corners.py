@@ -35,8 +35,8 @@ from fairlead.policies.interface import Policy
 from fairlead.sim.reference.places import places_of
 from fairlead.sim.reference.serving import simulate
 from fairlead.sim.serving.drawn_workload import make_workload
-from fairlead.sim.serving.host import run
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run
 from fairlead.sim.serving.world import new_world
 from test_reference import CLOSE, SAME
 

@@ -20,7 +20,7 @@ from fairlead.learn.shared.environments import Place
 from fairlead.measure.statistics import paired_difference
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym.world_file import worlds_of
-from fairlead.sim.serving.host import simulate
+from fairlead.sim.serving.run_policy import simulate
 from fairlead.sim.serving.world import copy_state, like
 
 SEEDS = range(1100, 1106)

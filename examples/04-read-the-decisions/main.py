@@ -9,7 +9,7 @@ import numpy as np
 
 from fairlead.domain.outcomes import Outcome
 from fairlead.scenarios.loader import load
-from fairlead.sim.serving.host import Run, simulate
+from fairlead.sim.serving.run_policy import Run, simulate
 
 
 def where_time_goes(run: Run, nodes: list[str]) -> None:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fairlead.cli.streams import encodable
+from fairlead.cli.standard_streams import encodable
 from fairlead.domain.errors import printable
 
 

@@ -15,12 +15,12 @@ from typing import NoReturn
 from fairlead import __version__
 from fairlead.cli.catalog.options import add_catalog
 from fairlead.cli.degradation.options import add_degradation
+from fairlead.cli.detect.options import add_detect
 from fairlead.cli.experiments.options import add_compare, add_explain, add_report, add_sweep, add_tune
-from fairlead.cli.host.options import add_detect
 from fairlead.cli.models.options import add_models
 from fairlead.cli.models.predict_options import add_calibrate, add_evaluate, add_predict
 from fairlead.cli.models.profile_options import add_profile
-from fairlead.cli.streams import STANDARD_OUTPUT, note, prepare
+from fairlead.cli.standard_streams import STANDARD_OUTPUT, note, prepare
 from fairlead.cli.trace.options import add_trace
 from fairlead.cli.train.options import add_train
 from fairlead.domain.errors import UserError, nearest

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fairlead.detect import probes
+from fairlead.detect import bus_probes
+from fairlead.detect.bus_probes import Thing
 from fairlead.detect.catalog import Catalog, Entry, Reading
-from fairlead.detect.host import read_host, read_load
+from fairlead.detect.host_facts import read_host, read_load
 from fairlead.detect.kfd import kfd_facts
 from fairlead.detect.nvml import Nvml
-from fairlead.detect.probes import Thing
 from fairlead.detect.tree import Tree
 
-_PROBES = (probes.host_board, probes.tree_nodes, probes.usb_devices, probes.pci_devices)
+_PROBES = (bus_probes.host_board, bus_probes.tree_nodes, bus_probes.usb_devices, bus_probes.pci_devices)
 _LONGEST = 200  # characters of a text
 
 

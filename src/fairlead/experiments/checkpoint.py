@@ -16,7 +16,7 @@ from types import TracebackType
 
 from fairlead.domain.errors import UserError
 from fairlead.experiments.trial import TrialResult
-from fairlead.measure.files import not_written
+from fairlead.measure.write_files import not_written
 
 _HEADER = b'{"fairlead": "checkpoint"}\n'  # so that no other file is taken for one, and written to
 

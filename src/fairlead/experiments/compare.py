@@ -20,8 +20,8 @@ from fairlead.experiments.fingerprint import keys
 from fairlead.experiments.trial import AnyScenario, Figures, Trial, TrialResult
 from fairlead.experiments.workers import Workers, WorkersLost, local
 from fairlead.experiments.world_adapter import Summed, WorldAdapter, adapter_of
-from fairlead.measure.files import safe_names
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
+from fairlead.measure.write_files import safe_names
 
 
 @dataclass

@@ -35,11 +35,11 @@ from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.interface import Policy, find, registry
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.sim.serving.drawn_workload import make_workload
-from fairlead.sim.serving.host import run_decider, setting_of
-from fairlead.sim.serving.layout import World
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run_decider, setting_of
 from fairlead.sim.serving.window_view import capacity_qps
 from fairlead.sim.serving.world import new_world
+from fairlead.sim.serving.world_arrays import World
 
 Situation = dict[str, str | float]
 _SHOWN = ("deadline_ms", "min_accuracy", "size_kb", "rate_qps")  # of a request

@@ -23,7 +23,7 @@ from fairlead import __version__
 from fairlead.domain.errors import UserError
 from fairlead.experiments.trial import Trial
 from fairlead.experiments.world_adapter import adapter_of
-from fairlead.inputs.files import open_file
+from fairlead.inputs.read_files import open_file
 from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.compile_cache import code_hash
 from fairlead.policies.interface import find

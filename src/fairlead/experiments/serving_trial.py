@@ -15,14 +15,14 @@ from fairlead.experiments.bounds.serving import success_bound
 from fairlead.experiments.result_file import definition
 from fairlead.experiments.trial import Figures, Trial, TrialResult
 from fairlead.measure.decision_log_file import write_log
-from fairlead.measure.files import check_folder, safe_names
 from fairlead.measure.serving_bins import learned_bins, serving_bins
 from fairlead.measure.serving_figures import serving_figures
+from fairlead.measure.write_files import check_folder, safe_names
 from fairlead.policies.interface import find
 from fairlead.sim.serving.drawn_workload import make_workload
-from fairlead.sim.serving.host import run
 from fairlead.sim.serving.log import decision_log
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run
 from fairlead.sim.serving.world import new_world, reset
 
 

@@ -26,10 +26,10 @@ from fairlead.measure.degradation_matrix import Matrix
 from fairlead.policies.interface import Policy
 from fairlead.policies.snapshot.fleet import typical_size_kb
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
-from fairlead.sim.serving.host import run
-from fairlead.sim.serving.layout import DRAWS, STREAM, Plan
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.run_policy import run
 from fairlead.sim.serving.world import new_world
+from fairlead.sim.serving.world_arrays import DRAWS, STREAM, Plan
 
 RHOS: Final = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  #: of the sensitivity to the interference assumption
 _STAYS: Final = 1e6  # times the work of a request: it outlasts any newcomer
@@ -37,7 +37,7 @@ _MOST: Final = 12
 
 
 @dataclass(frozen=True)
-class Study:
+class SimulatedDegradation:
     """What the scenario's shared devices do, and what they would do under other interference."""
 
     scenario: Scenario
@@ -46,17 +46,19 @@ class Study:
     by_rho: dict[float, list[Matrix]]  # of the devices that the scenario gives a rho
 
 
-def study(scenario: Scenario, most: int) -> Study:
+def simulate_degradation(scenario: Scenario, most: int) -> SimulatedDegradation:
     """Matrices up to `most` of each model already running."""
     if not 1 <= most <= _MOST:
         raise UserError(f"--max {most}: 1 to {_MOST} workloads of each model are possible")
     if all(node.serving != "shared" for node in scenario.nodes.values()):
         raise UserError(f"{scenario.name}: no node is shared, so nothing degrades (`serving: shared`; try ecsrl)")
     by_rho = {rho: [m for m in _matrices(_with_rho(scenario, rho), most) if _has_rho(scenario, m)] for rho in RHOS}
-    return Study(scenario, most, _matrices(scenario, most), {rho: found for rho, found in by_rho.items() if found})
+    return SimulatedDegradation(
+        scenario, most, _matrices(scenario, most), {rho: found for rho, found in by_rho.items() if found}
+    )
 
 
-def as_document(made: Study, overrides: list[str]) -> dict[str, Any]:
+def as_document(made: SimulatedDegradation, overrides: list[str]) -> dict[str, Any]:
     """The study as plain data: a list of matrices, with the slopes of their fits by rho where they have one."""
     document = {
         "kind": "degradation",
@@ -71,7 +73,7 @@ def as_document(made: Study, overrides: list[str]) -> dict[str, Any]:
     return dict(plain(document))
 
 
-def _by_rho(made: Study, matrix: Matrix) -> dict[str, Any]:
+def _by_rho(made: SimulatedDegradation, matrix: Matrix) -> dict[str, Any]:
     others = [m for found in made.by_rho.values() for m in found if m.same_question(matrix)]
     slopes = [fit.slope if (fit := m.fit()) else math.nan for m in others]
     return {"by_rho": {"rho": list(made.by_rho), "slope": slopes}} if others else {}

@@ -9,12 +9,12 @@ import numpy as np
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.tasks import TaskScenario
 from fairlead.experiments.bounds.tasks import completion_bound, has_bound
-from fairlead.experiments.task_detail import task_detail
+from fairlead.experiments.task_bins import task_detail
 from fairlead.experiments.trial import Figures, Trial, TrialResult
 from fairlead.sim.tasks.facts import facts_of
-from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import find_task_policy
+from fairlead.sim.tasks.run_policy import run_tasks
 from fairlead.sim.tasks.summary import summarise
 from fairlead.sim.tasks.worlds import begin_all, new_worlds
 

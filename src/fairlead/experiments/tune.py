@@ -20,8 +20,8 @@ from fairlead.domain.tasks import TaskScenario, TunedRule
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
 from fairlead.policies.tasks.tuned_rule import parameters, tuned_rule
 from fairlead.sim.tasks.facts import facts_of
-from fairlead.sim.tasks.host import run_tasks
 from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.run_policy import run_tasks
 from fairlead.sim.tasks.worlds import begin_all, new_worlds
 
 FIRST_SEED: Final = 2**31 + 1_000_000

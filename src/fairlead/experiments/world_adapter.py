@@ -69,7 +69,7 @@ def _serving() -> WorldAdapter:
 
 
 def _tasks() -> WorldAdapter:
-    from fairlead.experiments.task_detail import TaskSum, task_axes
+    from fairlead.experiments.task_bins import TaskSum, task_axes
     from fairlead.experiments.task_trial import run_task_trial
     from fairlead.policies.tasks.learned import LearnedTaskPolicy
     from fairlead.sim.tasks.facts import facts_of

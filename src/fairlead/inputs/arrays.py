@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairlead.domain.errors import UserError
-from fairlead.inputs.files import MB, open_file
+from fairlead.inputs.read_files import MB, open_file
 
 _MOST_MB = 1024
 _MOST_ARRAYS = 1000

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import yaml
 
 from fairlead.domain.errors import UserError, shown
-from fairlead.inputs.files import read_text
+from fairlead.inputs.read_files import read_text
 
 DataPath = tuple[str | int, ...]
 Lines = dict[DataPath, str]  # 'file:line'

@@ -24,7 +24,7 @@ from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.outcomes import REASON_NAMES
 from fairlead.domain.records import DECISION, REQUEST
 from fairlead.measure.decision_log_columns import ASKED, COLUMNS, DECIDED, Numbers, Words
-from fairlead.measure.files import whole_file
+from fairlead.measure.write_files import whole_file
 
 VERSION: Final = 1  #: of the schema: goes up when a column goes, or changes its meaning
 _METADATA: Final = b"fairlead.decision_log"

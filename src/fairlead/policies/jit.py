@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _njit: Any = numba.njit  # its stubs know neither `_nrt` nor that a compiled function is called like the original
 
-#: Makes a number an array index that is known not to be negative; see `fairlead.sim.serving.layout`.
+#: Makes a number an array index that is known not to be negative; see `fairlead.sim.serving.world_arrays`.
 index: Any = np.uint32
 
 _EXACT = {"nogil": True, "error_model": "numpy"}

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.errors import UserError, as_typed, nearest, one_line, shown
-from fairlead.inputs.files import MB, read_bytes
+from fairlead.inputs.read_files import MB, read_bytes
 from fairlead.profile.analysis import Analysis, Layer, Tensor
 from fairlead.profile.operators import kind_of, learnt_inputs, macs_of
 from fairlead.profile.shape_run import run_for_shapes

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fairlead.domain.errors import UserError, one_line
-from fairlead.inputs.files import MB
+from fairlead.inputs.read_files import MB
 from fairlead.profile.analysis import Tensor
 from fairlead.profile.runtime import open_session
 

@@ -21,12 +21,12 @@ from fairlead.domain.errors import UserError, nearest, shown
 from fairlead.domain.scenario import Problem, Scenario, check
 from fairlead.domain.tasks import TaskScenario, check_tasks
 from fairlead.inputs.plain_yaml import DataPath, Lines
-from fairlead.scenarios.curves import read_curves
+from fairlead.scenarios.arrival_traces import read_trace
 from fairlead.scenarios.data_paths import at, dotted, matching, where
 from fairlead.scenarios.extends import read_extended
-from fairlead.scenarios.gavel import read_throughputs
+from fairlead.scenarios.gavel_throughputs import read_throughputs
 from fairlead.scenarios.overrides import Short, apply_override, option_of
-from fairlead.scenarios.traces import read_trace
+from fairlead.scenarios.progress_curves import read_curves
 
 _FOLDER = Path(__file__).parent
 _UNITS = {

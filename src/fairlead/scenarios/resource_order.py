@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead.domain.tasks import Resource, TaskScenario, TaskType
-from fairlead.scenarios.curves import Curves, read_curves
+from fairlead.scenarios.progress_curves import Curves, read_curves
 
 #: Allocations are numbered by this order: models that were trained know it.
 _ORDER: Final = ("processor", "accelerator", "memory", "other")

@@ -18,7 +18,7 @@ class CalibrationTarget(Target):
     def __init__(self, seeds: Path) -> None:
         super().__init__(seeds)
         import fairlead.detect.catalog
-        from fairlead.profile.predict.probes import PROBES
+        from fairlead.profile.predict.probe_models import PROBES
 
         self._model = seeds / "model.onnx"
         self._model.write_bytes(next(iter(PROBES.values()))())

@@ -62,7 +62,7 @@ class OnnxTarget(Target):
 
 
 def _known(device: str) -> str:
-    from fairlead.profile.predict.devices import shipped_devices
+    from fairlead.profile.predict.timed_devices import shipped_devices
 
     names = shipped_devices()
     return device if device in names else names[0]

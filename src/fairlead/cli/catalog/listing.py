@@ -11,7 +11,7 @@ from rich.table import Table
 
 from fairlead.cli.catalog.task_listing import powers, show_task_scenario
 from fairlead.cli.console import columns_table, console
-from fairlead.cli.streams import note
+from fairlead.cli.standard_streams import note
 from fairlead.domain.hardware import Node
 from fairlead.domain.models import Deployment, Latency, Variant
 from fairlead.domain.scenario import Scenario

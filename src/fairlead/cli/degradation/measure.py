@@ -15,13 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fairlead import __version__
 from fairlead.cli.console import console
 from fairlead.cli.degradation.simulate import show_matrices
-from fairlead.cli.experiments.run import check_outputs, write_outputs
-from fairlead.cli.streams import note
+from fairlead.cli.experiments.run_comparison import check_outputs, write_outputs
+from fairlead.cli.standard_streams import note
 from fairlead.domain.errors import UserError, nearest
 from fairlead.experiments.result_file import plain, versions
 from fairlead.measure.degradation_matrix import Matrix, names
-from fairlead.measure.files import check_different, check_writable, write_whole
 from fairlead.measure.numerals import counted
+from fairlead.measure.write_files import check_different, check_writable, write_whole
 from fairlead.profile.degradation.measured_scenario import scenario_text
 from fairlead.profile.degradation.measurement import MOST, Measured, measure
 from fairlead.profile.degradation.process_pool import RunnableModel

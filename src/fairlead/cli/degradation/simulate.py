@@ -14,10 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from fairlead.cli.console import console
-from fairlead.cli.experiments.run import check_outputs, compiling, write_outputs
+from fairlead.cli.experiments.run_comparison import check_outputs, compiling, write_outputs
 from fairlead.cli.experiments.tables import Columns, foot, head
-from fairlead.cli.streams import note
-from fairlead.experiments.simulated_degradation import as_document, study
+from fairlead.cli.standard_streams import note
+from fairlead.experiments.simulated_degradation import as_document, simulate_degradation
 from fairlead.measure.degradation_matrix import Level, Matrix, by_device, names
 from fairlead.scenarios.loader import load
 
@@ -30,7 +30,7 @@ def run_simulate(args: argparse.Namespace) -> int:
     scenario = load(args.scenario, args.overrides)
     if words := compiling():
         note(words)
-    made = study(scenario, args.max)
+    made = simulate_degradation(scenario, args.max)
     out = console(stderr=args.json == "-")
     try:
         head(out, scenario, args.overrides)

@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from fairlead.cli.experiments.run import answer, check_options
+from fairlead.cli.experiments.run_comparison import answer, check_options
 from fairlead.cli.experiments.sweep_tables import show_sweep
 from fairlead.cli.experiments.tables import show as show_serving
 from fairlead.cli.experiments.task_tables import show_task_sweep, show_tasks

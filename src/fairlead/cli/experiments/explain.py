@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from fairlead.cli.console import console
-from fairlead.cli.experiments.run import MOST_SEED, check_outputs, compiling, write_outputs
+from fairlead.cli.experiments.run_comparison import MOST_SEED, check_outputs, compiling, write_outputs
 from fairlead.cli.experiments.tables import Columns, foot, head, print_fitting
-from fairlead.cli.streams import note
+from fairlead.cli.standard_streams import note
 from fairlead.domain.errors import UserError
 from fairlead.experiments.explain import SOON_S, Alternative, Driver, Explanation, as_document, explain
 from fairlead.measure.report.explanation_phrases import because

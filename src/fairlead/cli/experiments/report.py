@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairlead.cli.streams import note
-from fairlead.measure.files import check_different, check_folder, check_writable
+from fairlead.cli.standard_streams import note
+from fairlead.measure.report.plot_files import converter
 from fairlead.measure.report.render import read, write_any_plots, write_any_report
-from fairlead.measure.report.static import converter
+from fairlead.measure.write_files import check_different, check_folder, check_writable
 
 
 def run_report(args: argparse.Namespace) -> int:

@@ -13,13 +13,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from fairlead.cli.streams import note, say
+from fairlead.cli.standard_streams import note, say
 from fairlead.domain.errors import UserError
-from fairlead.measure.files import check_folder, check_writable, write_whole
+from fairlead.measure.write_files import check_folder, check_writable, write_whole
 from fairlead.profile.predict.calibration import Calibration, calibrate_from, calibrate_here
-from fairlead.profile.predict.devices import calibrations_folder, shipped_devices
 from fairlead.profile.predict.new_device import PROBES, Newcomers
-from fairlead.profile.predict.tables import read_table
+from fairlead.profile.predict.timed_devices import calibrations_folder, shipped_devices
+from fairlead.profile.predict.timing_tables import read_table
 
 
 def run_calibrate(args: argparse.Namespace) -> int:
@@ -100,7 +100,7 @@ def _here(args: argparse.Namespace, about: dict[str, Any]) -> Calibration:
 
         made = calibrate_here(args.name, args.threads, tell, **about)
         if args.train:
-            from fairlead.learn.training_steps import time_steps
+            from fairlead.learn.timed_training_steps import time_steps
 
             made = replace(made, training=time_steps(args.threads, tell))
     note(f"calibrated in {time.perf_counter() - began:.0f} s")

@@ -14,10 +14,10 @@ from rich.table import Table
 from fairlead.cli.console import console
 from fairlead.domain.errors import UserError
 from fairlead.profile.predict.cross_validation import Errors, family_of, leave_devices_out, leave_models_out, new_on_new
-from fairlead.profile.predict.devices import find_device, own_calibrations
-from fairlead.profile.predict.measured import Measured, calibrated, flops_only, leave_measured_out, measure_model
 from fairlead.profile.predict.speeds import KernelSpeed
-from fairlead.profile.predict.tables import read_table
+from fairlead.profile.predict.timed_devices import find_device, own_calibrations
+from fairlead.profile.predict.timed_models import Measured, calibrated, flops_only, leave_measured_out, measure_model
+from fairlead.profile.predict.timing_tables import read_table
 from fairlead.profile.zoo.models import find_model
 
 Rows = dict[str, Errors]

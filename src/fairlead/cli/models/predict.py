@@ -14,13 +14,13 @@ from rich.table import Table
 
 from fairlead.cli.console import console
 from fairlead.cli.models.profile import given_sizes
-from fairlead.cli.streams import note
+from fairlead.cli.standard_streams import note
 from fairlead.domain.errors import UserError, nearest
 from fairlead.measure.numerals import counted, duration
 from fairlead.profile.analysis import Analysis
 from fairlead.profile.onnx_file import analyse
-from fairlead.profile.predict.devices import TimedDevice, all_devices, find_device
 from fairlead.profile.predict.prediction import PRECISIONS, Prediction, predict
+from fairlead.profile.predict.timed_devices import TimedDevice, all_devices, find_device
 from fairlead.profile.predict.training_time import Job, TrainingPrediction, predict_training
 from fairlead.profile.zoo.models import find_model
 

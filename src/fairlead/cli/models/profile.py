@@ -15,8 +15,8 @@ from fairlead.profile.analysis import Analysis, Layer
 from fairlead.profile.kernels import Kernel, Measurement, measure_runs
 from fairlead.profile.memory import measure_memory
 from fairlead.profile.onnx_file import analyse
-from fairlead.profile.support import Family, Problem, families, family_of, share_of_macs, unsupported
-from fairlead.profile.training import OPTIMIZERS, Training, training
+from fairlead.profile.operator_support import Family, Problem, families, family_of, share_of_macs, unsupported
+from fairlead.profile.training_cost import OPTIMIZERS, Training, training
 from fairlead.profile.zoo.models import find_model
 
 

@@ -14,8 +14,8 @@ from fairlead.cli.console import console
 from fairlead.measure.numerals import counted
 from fairlead.profile.analysis import KINDS, Analysis, Layer
 from fairlead.profile.kernels import Kernel, Measurement
-from fairlead.profile.support import Family, Problem
-from fairlead.profile.training import Training
+from fairlead.profile.operator_support import Family, Problem
+from fairlead.profile.training_cost import Training
 
 if TYPE_CHECKING:
     from fairlead.cli.models.profile import Profile

@@ -21,15 +21,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fairlead.cli.console import console
-from fairlead.cli.streams import note
+from fairlead.cli.standard_streams import note
 from fairlead.cli.trace.options import SHIPPED
 from fairlead.detect.nvml import load_nvml
 from fairlead.domain.errors import RunError, UserError, nearest
-from fairlead.measure.files import check_folder, write_whole
 from fairlead.measure.numerals import counted, duration
+from fairlead.measure.report.plot_files import converter, write_trace_plots
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.plots.tasks.progress import progress
-from fairlead.measure.report.static import converter, write_trace_plots
+from fairlead.measure.write_files import check_folder, write_whole
 from fairlead.profile.trace.allocation_grid import Question, Task, Tell, Traced, traced
 from fairlead.profile.trace.allocations import Allocation, this_machine
 from fairlead.profile.trace.family import family

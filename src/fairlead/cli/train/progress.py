@@ -8,7 +8,7 @@ import importlib.util
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from fairlead.cli.streams import note
+from fairlead.cli.standard_streams import note
 from fairlead.domain.errors import UserError
 
 _MOST_STEPS = 10**10

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import Progress
 
-from fairlead.cli.streams import note, say
+from fairlead.cli.standard_streams import note, say
 from fairlead.cli.train.progress import BarTeller, check_options, need_libraries, progress_bar
 from fairlead.domain.errors import UserError
 from fairlead.learn.shared.settings import list_settings, numbers, tuned
-from fairlead.measure.files import check_writable, writing
+from fairlead.measure.write_files import check_writable, writing
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.world_file import save_task_world, task_world
 

@@ -13,7 +13,7 @@ import numpy as np
 from fairlead.policies.jit import jit
 from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
-from fairlead.sim.serving.layout import Plan
+from fairlead.sim.serving.world_arrays import Plan
 
 #: All is possible this much earlier and later, so that rounding cuts off nothing. Far more than `TOLERANCE_MS`, up to
 #: which the world takes a late answer for one in time.
@@ -32,7 +32,7 @@ WAY: Final = np.dtype(
 )
 
 
-class Ways(NamedTuple):
+class ServiceOptions(NamedTuple):
     """The ways of all requests: those of request i are `first[start[i] : start[i + 1]]`."""
 
     start: Any  # int64 (R + 1,)
@@ -52,7 +52,7 @@ class Links(NamedTuple):
     state: Any  # LINK
 
 
-def ways_of(plan: Plan, workload: DrawnWorkload) -> Ways:
+def service_options_of(plan: Plan, workload: DrawnWorkload) -> ServiceOptions:
     """All ways of all requests."""
     links = _timeline(plan)
     bindable = np.zeros((max(1, len(workload.streams)), len(plan.deployments)), np.bool_)
@@ -72,7 +72,7 @@ def ways_of(plan: Plan, workload: DrawnWorkload) -> Ways:
         seconds.append(second[:again].copy())
         n, m = n + made, m + again
     start[-1] = n
-    return Ways(start, np.concatenate(firsts), np.concatenate(seconds))
+    return ServiceOptions(start, np.concatenate(firsts), np.concatenate(seconds))
 
 
 def _timeline(plan: Plan) -> Links:

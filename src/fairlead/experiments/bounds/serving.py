@@ -14,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.experiments.bounds.prices import evaluate
-from fairlead.experiments.bounds.service_options import Ways, ways_of
+from fairlead.experiments.bounds.service_options import ServiceOptions, service_options_of
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
-from fairlead.sim.serving.layout import Plan
 from fairlead.sim.serving.station_capacity import capacities
+from fairlead.sim.serving.world_arrays import Plan
 
 _FINER: Final = 4  # slots become that much shorter from level to level
 _MOST_PRICES: Final = 20_000
@@ -29,12 +29,12 @@ _ITERATIONS: Final = (12, 400)
 
 def success_bound(plan: Plan, workload: DrawnWorkload) -> float:
     """The largest share of the workload's requests that could succeed under any policy, rounded down to whole ones."""
-    ways = ways_of(plan, workload)
+    ways = service_options_of(plan, workload)
     n = len(workload.requests)
     return _most_successes(ways, *capacities(plan)) / n if n else 1.0
 
 
-def _most_successes(ways: Ways, servers: Any, whole: Any) -> int:
+def _most_successes(ways: ServiceOptions, servers: Any, whole: Any) -> int:
     most = int(np.count_nonzero(np.diff(ways.start)))  # what zero prices prove: those that have a way at all
     if most == 0:
         return 0
@@ -51,7 +51,7 @@ def _most_successes(ways: Ways, servers: Any, whole: Any) -> int:
 class _Search:
     """Prices that get better."""
 
-    def __init__(self, ways: Ways, servers: Any, whole: Any) -> None:
+    def __init__(self, ways: ServiceOptions, servers: Any, whole: Any) -> None:
         self.ways, self.whole = ways, whole
         # Where there is room for everything there is nothing to pay.
         self.servers, self.priced = np.where(np.isinf(servers), 0.0, servers), np.isfinite(servers)[:, None]

@@ -18,7 +18,7 @@ from fairlead.domain.tasks import TaskScenario
 from fairlead.policies.jit import jit
 from fairlead.policies.tasks.allocations import useful
 from fairlead.sim.tasks.drawn_tasks import reach_of
-from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 
 LATEST: Final = 30
 _MOST_VARIABLES: Final = 1_000_000

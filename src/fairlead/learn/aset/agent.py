@@ -38,8 +38,8 @@ from fairlead.policies.interface import find
 from fairlead.policies.observe import WINDOW_VERSION
 from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.world_file import Worlds, workload_seed
-from fairlead.sim.serving.layout import World
 from fairlead.sim.serving.world import copy_state, like
+from fairlead.sim.serving.world_arrays import World
 
 SEVEN: Final = (
     "closest",

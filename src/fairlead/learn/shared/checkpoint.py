@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from fairlead.domain.errors import UserError, one_line
-from fairlead.inputs.files import open_file
-from fairlead.measure.files import write_whole
+from fairlead.inputs.read_files import open_file
+from fairlead.measure.write_files import write_whole
 
 _MOST_MB = 64_000
 

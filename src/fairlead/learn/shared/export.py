@@ -19,7 +19,7 @@ import onnx
 import torch
 from torch import nn
 
-from fairlead.measure.files import write_whole
+from fairlead.measure.write_files import write_whole
 from fairlead.policies.bundle import FORMAT
 
 _AGREE: Final = 1e-5  # ONNX Runtime and torch

@@ -15,7 +15,7 @@ from fairlead.learn.shared.checkpoint import array_like
 _ROWS: Final = 20_000  # kept for medians
 
 
-class Seen:
+class ObservedRanges:
     """Ranges of all, and an even sample of what actions led to."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Seen:
         return {"low": self._low, "high": self._high, "steps": self._steps, "stride": self._stride, "kept": self._kept}
 
     @classmethod
-    def restored(cls, state: dict[str, Any], inputs: int) -> Seen:
+    def restored(cls, state: dict[str, Any], inputs: int) -> ObservedRanges:
         """As it was when `state` was taken, of so many inputs. Raises what it likes where that is no such state."""
         made, row = cls(), np.empty(inputs, np.float32)
         made._steps, made._stride = int(state["steps"]), max(1, int(state["stride"]))

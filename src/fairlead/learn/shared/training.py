@@ -32,7 +32,7 @@ from fairlead.learn.shared.environments import PartsEnv
 from fairlead.learn.shared.export import write_bundle
 from fairlead.learn.shared.learner import Learner
 from fairlead.learn.shared.learning_curve import Point, as_csv, figures_at
-from fairlead.learn.shared.observed_ranges import Seen
+from fairlead.learn.shared.observed_ranges import ObservedRanges
 from fairlead.learn.shared.training_folder import alone, check_same
 from fairlead.learn.shared.validation import Choose, Stopped, Validation, Verdict
 
@@ -107,7 +107,7 @@ class _Training:
         self.question, self.tell, self.stop = question, tell, stop
         self.learner, self.file = question.learner, question.out / "checkpoint"
         self.validation = Validation(self.learner, stop)
-        self.answer, self.seen, self.seconds = Answer(), Seen(), 0.0
+        self.answer, self.seen, self.seconds = Answer(), ObservedRanges(), 0.0
         self.best: dict[str, Any] = {}  # parameters of the best agent
         self.env: PartsEnv | None = None
         self.model: Any = None
@@ -172,7 +172,7 @@ class _Training:
             env.restore(saved["env"])
             if saved["replay"] is not None:
                 _restore_replay(model.replay_buffer, saved["replay"])
-            self.seen = Seen.restored(saved["seen"], model.observation_space.shape[0])
+            self.seen = ObservedRanges.restored(saved["seen"], model.observation_space.shape[0])
             _restore_random(model, saved["random"])
         except Exception as error:  # of the libraries, each in its own way
             raise broken_checkpoint(self.file, error) from None

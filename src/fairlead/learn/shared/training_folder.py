@@ -11,7 +11,7 @@ from typing import Any
 
 from fairlead import __version__
 from fairlead.domain.errors import UserError, as_typed
-from fairlead.measure.files import check_folder, writing
+from fairlead.measure.write_files import check_folder, writing
 
 
 @contextmanager

@@ -20,7 +20,7 @@ def _perceptron(width: int, hidden: int) -> nn.Sequential:
     return nn.Sequential(*parts)
 
 
-class Plain(nn.Module):
+class AblationEncoder(nn.Module):
     """The same interface as `Han`."""
 
     def __init__(self, widths: dict[str, int], hidden: int) -> None:

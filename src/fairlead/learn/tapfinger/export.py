@@ -21,13 +21,13 @@ from fairlead.learn.shared.export import model_bytes
 from fairlead.learn.tapfinger.network import Inputs, TapFinger
 from fairlead.learn.tapfinger.play import Cut, as_inputs, used
 from fairlead.learn.tapfinger.ppo import VALIDATION_SEED
-from fairlead.measure.files import write_whole
+from fairlead.measure.write_files import write_whole
 from fairlead.policies.bundle import FORMAT, PLACER
 from fairlead.policies.tasks.bundle import OUTPUTS
 from fairlead.policies.tasks.observe import LONGEST, RANGED, TEN, VERSION
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.sim.tasks.batch import TaskBatch
-from fairlead.sim.tasks.layout import TaskPlan
+from fairlead.sim.tasks.world_arrays import TaskPlan
 from fairlead.sim.tasks.world_file import TaskWorld
 
 _AGREE: Final = 2e-3  # scores that are nearly the same count as the same, see `choose`

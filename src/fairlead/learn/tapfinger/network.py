@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import nn
 
-from fairlead.learn.tapfinger.ablation_encoder import Plain
+from fairlead.learn.tapfinger.ablation_encoder import AblationEncoder
 from fairlead.learn.tapfinger.graph_attention import Han
 from fairlead.policies.tasks.allocations import all_allocations
 from fairlead.policies.tasks.observe import FOUR, TEN
@@ -125,7 +125,7 @@ class TapFinger(nn.Module):
         task, cluster = self.of_task.width, self.of_cluster.width
         widths = {"cluster": cluster, "pending": task, "running": task, "shortcut": 1}
         plain = ablation in ("no-han", "vanilla")
-        self.graph: nn.Module = Plain(widths, hidden) if plain else Han(widths, hidden, heads, layers)
+        self.graph: nn.Module = AblationEncoder(widths, hidden) if plain else Han(widths, hidden, heads, layers)
         self.token = nn.Linear(hidden + task, hidden)
         self.place = nn.Linear(hidden + cluster, hidden)
         self.nothing = nn.Parameter(torch.zeros(hidden))

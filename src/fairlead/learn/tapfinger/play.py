@@ -19,7 +19,7 @@ from fairlead.learn.tapfinger.network import Inputs, Shape, TapFinger
 from fairlead.policies.tasks.observe import Observations
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.sim.tasks.batch import TaskBatch
-from fairlead.sim.tasks.layout import TaskPlan
+from fairlead.sim.tasks.world_arrays import TaskPlan
 from fairlead.sim.tasks.world_file import TaskWorld
 
 Rule = tuple[Any, Any]  # compiled, and its parameters

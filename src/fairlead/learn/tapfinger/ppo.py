@@ -29,7 +29,7 @@ from fairlead.learn.tapfinger.play import Roll, play, play_greedily, play_rule, 
 from fairlead.policies.conflicts import PRIORS
 from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.sim.tasks.batch import TaskBatch
-from fairlead.sim.tasks.host import run_tasks
+from fairlead.sim.tasks.run_policy import run_tasks
 from fairlead.sim.tasks.world_file import TaskWorld
 from fairlead.sim.tasks.worlds import new_worlds
 

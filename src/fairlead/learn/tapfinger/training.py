@@ -38,7 +38,7 @@ from fairlead.learn.shared.settings import TAPFINGER_STEPS, numbers, tuned
 from fairlead.learn.shared.training_folder import alone, check_same
 from fairlead.learn.tapfinger.network import ABLATIONS, SIZES
 from fairlead.learn.tapfinger.ppo import Point, State, TapFingerSettings, Training
-from fairlead.measure.files import write_whole
+from fairlead.measure.write_files import write_whole
 from fairlead.policies.conflicts import PRIORS
 from fairlead.sim.tasks.world_file import TaskWorld, load_task_world
 

@@ -1,6 +1,7 @@
 """A document of degradation matrices, as the report reads it: checked once, then a list of devices with their plots.
 
-Whoever measures matrices (the simulator, a real machine) writes such a document. Called by `study_page` and `static`.
+Whoever measures matrices (the simulator, a real machine) writes such a document. Called by `degradation_page` and
+`plot_files`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any
 from fairlead.domain.errors import UserError
 from fairlead.measure.degradation_matrix import Matrix, by_device, names
 from fairlead.measure.report.document import Document, number
-from fairlead.measure.report.plots.common import Plot
 from fairlead.measure.report.plots.degradation import Slopes, by_rho, curve, heat_map
-from fairlead.measure.report.schema import STUDY, first_fault
+from fairlead.measure.report.plots.plot import Plot
+from fairlead.measure.report.schema import DEGRADATION, first_fault
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,14 @@ class Measured:
         return [*maps, curve(self.matrices), *([by_rho(self.slopes)] if self.slopes else [])]
 
 
-def is_study(document: Any) -> bool:
+def is_degradation(document: Any) -> bool:
     """Whether it is of this kind."""
     return isinstance(document, dict) and document.get("kind") == "degradation"
 
 
-def check_study(document: Document) -> None:
+def check_degradation(document: Document) -> None:
     """Refuse what no report can be made of, in one line."""
-    if fault := first_fault(document, STUDY):
+    if fault := first_fault(document, DEGRADATION):
         raise UserError(f"not as fairlead writes it: {fault}")
     for i, m in enumerate(document["matrices"]):
         if len({len(row) for row in m["cells"]}) != 1 or (len(m["axes"]) == 1 and len(m["cells"][0]) != 1):

@@ -7,26 +7,26 @@ from html import escape
 from pathlib import Path
 
 from fairlead.measure.degradation_matrix import names
-from fairlead.measure.files import write_whole
 from fairlead.measure.numerals import counted
-from fairlead.measure.report.degradation_document import Measured, check_study, devices
+from fairlead.measure.report.degradation_document import Measured, check_degradation, devices
 from fairlead.measure.report.document import Document
 from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
 from fairlead.measure.report.phrases import NOTHING, listed
 from fairlead.measure.report.tables import table
+from fairlead.measure.write_files import write_whole
 
 _ABOUT_TABLES = """<p>Rows: how many of the first model run already; columns: how many of the second. A cell is the time
 of the newcomer beside them / its time alone, and infinite where it does not fit.</p>"""
 
 
-def write_study_report(document: Document, path: Path) -> None:
+def write_degradation_report(document: Document, path: Path) -> None:
     """Write the page whole, or not at all."""
-    write_whole(path, study_page(document))
+    write_whole(path, degradation_page(document))
 
 
-def study_page(document: Document) -> str:
+def degradation_page(document: Document) -> str:
     """The page as text."""
-    check_study(document)
+    check_degradation(document)
     found = devices(document)
     kinds = list(dict.fromkeys(m.device for measured in found for m in measured.matrices))
     plots = [measured.plots() for measured in found]

@@ -6,14 +6,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from fairlead.measure.files import write_whole
 from fairlead.measure.numerals import counted
 from fairlead.measure.report.document import Document, number
-from fairlead.measure.report.explanation import check_explanation, plots, replayed
+from fairlead.measure.report.explanation_document import check_explanation, plots, replayed
 from fairlead.measure.report.explanation_phrases import because, value_text
 from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
 from fairlead.measure.report.phrases import NOTHING
 from fairlead.measure.report.tables import Columns, table
+from fairlead.measure.write_files import write_whole
 
 
 def write_explanation_report(document: Document, path: Path) -> None:

@@ -1,7 +1,7 @@
 """What every report page shares: one HTML file with its plots, data and JavaScript inside.
 
-`page`, `study_page` and `explanation_page` fill it. The page loads nothing: its content security policy allows its own
-scripts by their hashes and forbids every connection.
+`comparison_page`, `degradation_page` and `explanation_page` fill it. The page loads nothing: its content security
+policy allows its own scripts by their hashes and forbids every connection.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from fairlead.measure.report.plots.common import Plot
-from fairlead.measure.report.static import converter
+from fairlead.measure.report.plot_files import converter
+from fairlead.measure.report.plots.plot import Plot
 from fairlead.measure.report.style import CONFIG, Spec
 
 Parts = Mapping[str, str]  # of page.html; title and subtitle are text, the others HTML

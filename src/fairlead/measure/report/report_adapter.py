@@ -1,4 +1,7 @@
-"""What differs between the reports of the two worlds; `page` and `static` ask here, and are the same for both."""
+"""What differs between the reports of the two worlds.
+
+`comparison_page` and `plot_files` ask here, and are the same for both.
+"""
 
 from __future__ import annotations
 

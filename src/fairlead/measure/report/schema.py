@@ -1,7 +1,7 @@
-"""The forms of result documents, as far as reports read them: every field with its type.
+"""The schema of result documents, as far as reports read them: every field with its type.
 
-`document.check`, `study.check_study` and `explanation.check_explanation` hold documents against them, so that nothing
-behind these meets a wrong type. What else a document has is not looked at. `task_form` has that of worlds of tasks.
+`document.check`, `check_degradation` and `check_explanation` hold documents against them, so that nothing
+behind these meets a wrong type. What else a document has is not looked at. `task_schema` has that of worlds of tasks.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class _Matrix(TypedDict):
     by_rho: NotRequired[_Slopes | None]
 
 
-class _Study(TypedDict):
+class _Degradation(TypedDict):
     fairlead: Text
     versions: dict[Text, Text]
     settings: dict[Text, Text | int | list[Text] | None]
@@ -213,7 +213,7 @@ class _Explanation(TypedDict):
     decision: _Decision
 
 
-COMPARISON, STUDY, EXPLANATION = _Document, _Study, _Explanation  #: what a document can be
+COMPARISON, DEGRADATION, EXPLANATION = _Document, _Degradation, _Explanation  #: what a document can be
 
 
 @cache

@@ -20,7 +20,7 @@ from fairlead.domain.records import REQUEST
 from fairlead.policies.addresses import WORDS, tuple_at, words_of
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.snapshot.candidates import add_load, begin, book, bound_load, exclude, set_link
-from fairlead.policies.snapshot.layout import (
+from fairlead.policies.snapshot.fleet_arrays import (
     FLEET_ARRAYS,
     LINK,
     STATE_ARRAYS,

@@ -15,7 +15,7 @@ import numpy as np
 from fairlead.domain.outcomes import Reason
 from fairlead.policies.feasibility import any_feasible, nominal_misses, overbooked
 from fairlead.policies.jit import inlined, kernel
-from fairlead.policies.snapshot.layout import PROMISED
+from fairlead.policies.snapshot.fleet_arrays import PROMISED
 
 _NO_CAPACITY: Final = np.uint16(Reason.NO_CAPACITY)
 _NO_MEMORY: Final = np.uint16(Reason.NO_MEMORY)

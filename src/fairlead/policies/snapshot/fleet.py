@@ -16,7 +16,7 @@ from fairlead.domain.models import Deployment, Variant
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.scenario import Scenario
 from fairlead.domain.workload import mean_of
-from fairlead.policies.snapshot.layout import DEPLOYMENT, LINK, MODEL, RULES, STATION, Fleet
+from fairlead.policies.snapshot.fleet_arrays import DEPLOYMENT, LINK, MODEL, RULES, STATION, Fleet
 
 Placement = tuple[Deployment, Variant, Node]
 

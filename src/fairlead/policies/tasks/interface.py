@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fairlead.policies.tasks.decider import TaskDecider
 
 Knowledge = Literal["progress", "speed"]
-ENTRY_POINT_GROUP = "fairlead.task_policies"  #: Where third parties name theirs, see `fairlead.sim.tasks.catalog`.
+ENTRY_POINT_GROUP = "fairlead.task_policies"  #: Of third parties, see `fairlead.sim.tasks.policy_catalog`.
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import yaml
 
 from fairlead.domain.errors import UserError
 from fairlead.measure.degradation_matrix import Matrix
-from fairlead.measure.files import safe_names
+from fairlead.measure.write_files import safe_names
 from fairlead.profile.degradation.measurement import Measured
 
 _LOAD = 0.4  # requests on their way or at work for each core, on average: busy, and not drowned

@@ -1,7 +1,7 @@
 """What `fairlead calibrate` finds out of a machine, and its file: rates that predictions are made with.
 
 Either every kernel of the probe models was timed here (`calibrate_here`), or a few models of ncnn's table were timed
-elsewhere (`calibrate_from`). Called by the cli; `devices` reads the files.
+elsewhere (`calibrate_from`). Called by the cli; `timed_devices` reads the files.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import numpy as np
 
 from fairlead import __version__
 from fairlead.domain.errors import UserError, nearest
-from fairlead.inputs.files import read_json
+from fairlead.inputs.read_files import read_json
 from fairlead.profile.kernels import Kernel, measure_runs
 from fairlead.profile.machine import Limits
 from fairlead.profile.predict.cross_validation import shipped_factors
 from fairlead.profile.predict.layer_work import by_kernel, time_ms, work_of
 from fairlead.profile.predict.new_device import Newcomers
-from fairlead.profile.predict.probes import PROBES
+from fairlead.profile.predict.probe_models import PROBES
 from fairlead.profile.predict.rates import fit_kernels
 from fairlead.profile.predict.speeds import KernelSpeed, ModelSpeed, Speed
-from fairlead.profile.predict.tables import read_table
+from fairlead.profile.predict.timing_tables import read_table
 from fairlead.profile.runtime import onnx_runtime
 
 _KIND = "calibration"

@@ -22,7 +22,7 @@ from fairlead.profile.predict.layer_work import time_ms
 from fairlead.profile.predict.matrix_completion import best_probes, fit_together
 from fairlead.profile.predict.new_device import PROBES, Newcomers
 from fairlead.profile.predict.rates import fit_near, fit_population
-from fairlead.profile.predict.tables import Table, architecture, read_table
+from fairlead.profile.predict.timing_tables import Table, architecture, read_table
 
 Array = Any
 _LEAST = 5  # models that a run must have beside the one left out

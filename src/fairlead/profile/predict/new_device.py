@@ -12,7 +12,7 @@ import numpy as np
 
 from fairlead.profile.predict.matrix_completion import best_probes, fit_together
 from fairlead.profile.predict.rates import fit_near, fit_population
-from fairlead.profile.predict.tables import Table, amounts_of
+from fairlead.profile.predict.timing_tables import Table, amounts_of
 
 PROBES = 3  #: models that are timed on a new device
 _TIMED = 0.1  # deviation of rates from a time that was taken: what is told less surely counts less

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairlead.profile.analysis import Analysis
-from fairlead.profile.predict.devices import TimedDevice
+from fairlead.profile.operator_support import family_of, share_of_macs, unsupported
 from fairlead.profile.predict.layer_work import works_of
 from fairlead.profile.predict.speeds import KernelSpeed, PredictedTime
-from fairlead.profile.support import family_of, share_of_macs, unsupported
+from fairlead.profile.predict.timed_devices import TimedDevice
 
 _BYTES = {"float32": 4.0, "float16": 2.0, "int8": 1.0}
 PRECISIONS = tuple(_BYTES)

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairlead.profile.analysis import Analysis
-from fairlead.profile.predict.devices import TimedDevice
 from fairlead.profile.predict.layer_work import Amounts, time_ms
 from fairlead.profile.predict.rates import fit_kernels
 from fairlead.profile.predict.speeds import PredictedTime
-from fairlead.profile.training import training
+from fairlead.profile.predict.timed_devices import TimedDevice
+from fairlead.profile.training_cost import training
 
 _NINETY = 1.645
 _CONVOLUTIONS = ("conv1x1", "conv3x3", "convkxk", "depthwise", "grouped")

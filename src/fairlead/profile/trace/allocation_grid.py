@@ -19,7 +19,7 @@ from typing import Any
 
 from fairlead import __version__
 from fairlead.domain.errors import RunError, UserError
-from fairlead.measure.files import check_folder, write_whole
+from fairlead.measure.write_files import check_folder, write_whole
 from fairlead.profile.trace.allocations import Allocation, Machine
 from fairlead.profile.trace.progress_lines import Point, Telling, curve, found_target
 from fairlead.profile.trace.run import Start, run_task

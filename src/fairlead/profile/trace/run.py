@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from fairlead.domain.errors import UserError
-from fairlead.measure.files import writing
+from fairlead.measure.write_files import writing
 from fairlead.profile.trace import launch
 from fairlead.profile.trace.allocations import Allocation, Machine
 from fairlead.profile.trace.progress_lines import Telling

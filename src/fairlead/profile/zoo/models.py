@@ -17,9 +17,9 @@ from typing import Any
 import yaml
 
 from fairlead.domain.errors import UserError, nearest, one_line
-from fairlead.inputs.files import read_bytes
-from fairlead.measure.files import check_folder, write_whole
+from fairlead.inputs.read_files import read_bytes
 from fairlead.measure.user_folders import temporary_folder, user_cache
+from fairlead.measure.write_files import check_folder, write_whole
 from fairlead.profile.onnx_file import import_onnx
 
 _DATA = Path(__file__).with_name("zoo.yaml")

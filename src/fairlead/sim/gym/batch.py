@@ -20,8 +20,8 @@ from fairlead.policies.jit import typed_kernel
 from fairlead.policies.observe import FLOATS
 from fairlead.sim.gym.world_file import SEEDS, WORKLOAD_SEEDS, Worlds, whole_number, workload_seed
 from fairlead.sim.serving.handle import ROOM, Handle
-from fairlead.sim.serving.layout import DONE
 from fairlead.sim.serving.world import new_world
+from fairlead.sim.serving.world_arrays import DONE
 
 # Numba's types of the buffers.
 FLAGS: Final = types.Array(types.boolean, 1, "C")

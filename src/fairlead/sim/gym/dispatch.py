@@ -29,7 +29,7 @@ from fairlead.sim.gym.batch import FLAGS, MASKS, OBSERVATIONS, TABLE, Batch
 from fairlead.sim.gym.world_file import Worlds
 from fairlead.sim.serving.addresses import plan_at, world_at
 from fairlead.sim.serving.handle import Handle
-from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, FAULT
+from fairlead.sim.serving.world_arrays import AT_DECIDE, DECIDE, FAULT
 
 
 @dataclass(frozen=True)

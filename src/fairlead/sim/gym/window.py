@@ -20,8 +20,8 @@ from fairlead.sim.gym.batch import Batch
 from fairlead.sim.gym.world_file import Worlds
 from fairlead.sim.serving.addresses import world_at
 from fairlead.sim.serving.handle import Handle
-from fairlead.sim.serving.layout import AT_WINDOW, FAULT, INTO_DRAIN, WINDOW
 from fairlead.sim.serving.window_view import WindowView, ended_window
+from fairlead.sim.serving.world_arrays import AT_WINDOW, FAULT, INTO_DRAIN, WINDOW
 
 
 @dataclass(frozen=True)

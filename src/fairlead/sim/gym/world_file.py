@@ -22,12 +22,12 @@ from fairlead.domain.errors import UserError, one_line, shown
 from fairlead.domain.records import REQUEST
 from fairlead.domain.scenario import Scenario
 from fairlead.inputs.arrays import read_npz, require
-from fairlead.measure.files import write_whole
+from fairlead.measure.write_files import write_whole
 from fairlead.sim.serving.addresses import plan_words
 from fairlead.sim.serving.drawn_workload import DrawnWorkload, draws_of, make_workload
-from fairlead.sim.serving.layout import STREAM, Plan
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.plan_check import check_plan, check_workload
+from fairlead.sim.serving.world_arrays import STREAM, Plan
 
 _FORMAT: Final = 2
 _EPISODES: Final = 2**31  # of one seed

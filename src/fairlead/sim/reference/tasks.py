@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from fairlead.domain.tasks import TaskCluster, TaskScenario, TaskType
 from fairlead.policies.randomness import TASK_GAP, TASK_NOISE, TASK_REACH, TASK_TYPE, exponential, uniform
-from fairlead.scenarios.gavel import read_throughputs
+from fairlead.scenarios.gavel_throughputs import read_throughputs
 from fairlead.scenarios.resource_order import ordered_resources
 
 Amounts = dict[str, int]

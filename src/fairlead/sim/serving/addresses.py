@@ -8,18 +8,29 @@ import numpy as np
 
 from fairlead.domain.records import CANDIDATE, DECISION, REQUEST, WINDOW
 from fairlead.policies.addresses import tuple_at, tuple_in_rows, words_of
-from fairlead.policies.snapshot.layout import FILLED, FLEET_ARRAYS, LINK
-from fairlead.sim.serving import layout
-from fairlead.sim.serving.layout import Plan, World
+from fairlead.policies.snapshot.fleet_arrays import FILLED, FLEET_ARRAYS, LINK
+from fairlead.sim.serving.world_arrays import (
+    CLOCK,
+    DRAWS,
+    EVENT,
+    JOB,
+    LINK_CHANGE,
+    NODE_STATE,
+    SERVER,
+    STATION_STATE,
+    STREAM,
+    Plan,
+    World,
+)
 
 #: The type and the number of axes of every array, in the order of the fields.
-_PLAN: Final = (*FLEET_ARRAYS, (layout.LINK_CHANGE, 1))
+_PLAN: Final = (*FLEET_ARRAYS, (LINK_CHANGE, 1))
 _WORLD: Final = (
-    (layout.CLOCK, 1), (REQUEST, 1), (layout.DRAWS, 1), (DECISION, 1), (np.dtype(np.uint16), 2), (layout.JOB, 1),
-    (layout.STREAM, 1), (np.dtype(np.int64), 1), (CANDIDATE, 1), (FILLED, 1), (np.dtype(np.uint16), 1),
-    (np.dtype(np.uint16), 1), (LINK, 2), (np.dtype(np.uint16), 2), (layout.STATION_STATE, 1), (layout.SERVER, 1),
-    (np.dtype(np.int64), 2), (layout.EVENT, 1), (np.dtype(np.float64), 1), (np.dtype(np.uint32), 1),
-    (layout.NODE_STATE, 1), (WINDOW, 1), (np.dtype(np.int64), 2),
+    (CLOCK, 1), (REQUEST, 1), (DRAWS, 1), (DECISION, 1), (np.dtype(np.uint16), 2), (JOB, 1),
+    (STREAM, 1), (np.dtype(np.int64), 1), (CANDIDATE, 1), (FILLED, 1), (np.dtype(np.uint16), 1),
+    (np.dtype(np.uint16), 1), (LINK, 2), (np.dtype(np.uint16), 2), (STATION_STATE, 1), (SERVER, 1),
+    (np.dtype(np.int64), 2), (EVENT, 1), (np.dtype(np.float64), 1), (np.dtype(np.uint32), 1),
+    (NODE_STATE, 1), (WINDOW, 1), (np.dtype(np.int64), 2),
 )  # fmt: skip
 
 

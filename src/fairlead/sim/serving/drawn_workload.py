@@ -16,8 +16,8 @@ from fairlead.domain.scenario import Scenario
 from fairlead.domain.workload import Draw, Number, Source
 from fairlead.policies import randomness as rnd
 from fairlead.policies.jit import jit
-from fairlead.scenarios.traces import Trace, read_trace
-from fairlead.sim.serving.layout import DRAWS, STREAM
+from fairlead.scenarios.arrival_traces import Trace, read_trace
+from fairlead.sim.serving.world_arrays import DRAWS, STREAM
 
 _LARGE_BUCKET = 64
 _SOURCE_IDS = 1 << 40  # ids of one source's draws start at its index times this

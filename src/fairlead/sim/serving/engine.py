@@ -19,8 +19,8 @@ from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.snapshot.candidates import add_load, book, bound_load, exclude, set_link
 from fairlead.sim.serving.calendar import pop, push
 from fairlead.sim.serving.delivery import delay_ms
-from fairlead.sim.serving.layout import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, WINDOW
 from fairlead.sim.serving.stations import join, station_event
+from fairlead.sim.serving.world_arrays import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, WINDOW
 
 _REJECTED: Final = np.uint8(Outcome.REJECTED)
 _DECLINED: Final = int(Reason.DECLINED)

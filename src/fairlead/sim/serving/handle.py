@@ -1,6 +1,6 @@
 """The way into the engine from Python: worlds of one plan, advanced together by one call of half a microsecond.
 
-Called by `host` for one world and by the gym for many. The engine is compiled once, here, for all policies and
+Called by `run_policy` for one world and by the gym for many. The engine is compiled once, here, for all policies and
 scenarios.
 """
 
@@ -18,8 +18,8 @@ from fairlead.policies.jit import inlined, typed_kernel
 from fairlead.sim.serving.addresses import plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
 from fairlead.sim.serving.engine import advance
-from fairlead.sim.serving.layout import AT_DECIDE, DECIDE, DONE, FAULT, INTO_DRAIN, Plan, World
 from fairlead.sim.serving.world import new_world, reset_at
+from fairlead.sim.serving.world_arrays import AT_DECIDE, DECIDE, DONE, FAULT, INTO_DRAIN, Plan, World
 
 ROOM: Final = 1.125  #: for episodes of unlike sizes: seldom too small, not much too large
 

@@ -1,6 +1,7 @@
 """The decision log of a finished world: names and reference times for its rows, and who decided.
 
-Called by `host` and `experiments`; figures are made from what it returns, in `measure`, as from a log of live requests.
+Called by `run_policy` and `experiments`; figures are made from what it returns, in `measure`, as from a log of live
+requests.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from fairlead.domain.decision_log import (
 )
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import Policy
-from fairlead.sim.serving.account import Account
-from fairlead.sim.serving.layout import Plan, World
+from fairlead.sim.serving.decision_account import Account
 from fairlead.sim.serving.station_capacity import capacities
+from fairlead.sim.serving.world_arrays import Plan, World
 
 
 def decision_log(scenario: Scenario, plan: Plan, world: World, policy: Policy, account: Account) -> DecisionLog:

@@ -1,6 +1,7 @@
 """Scenario to arrays: a `Plan` is the fleet and what the network does over time.
 
-Called once per scenario by whoever runs worlds (`host`, `experiments`); expects a scenario that `check` found sound.
+Called once per scenario by whoever runs worlds (`run_policy`, `experiments`); expects a scenario that `check` found
+sound.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.snapshot.fleet import build_fleet, per_kb_ms
-from fairlead.sim.serving.layout import LINK_CHANGE, Plan
+from fairlead.sim.serving.world_arrays import LINK_CHANGE, Plan
 
 
 def build_plan(scenario: Scenario) -> Plan:

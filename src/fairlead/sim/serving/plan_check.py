@@ -12,7 +12,7 @@ import numpy as np
 
 from fairlead.inputs.arrays import require, within
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
-from fairlead.sim.serving.layout import Plan
+from fairlead.sim.serving.world_arrays import Plan
 
 _MOST: Final = 1e30  # of milliseconds and the like: far from where sums overflow
 _MOST_WINDOWS: Final = 2e7  # times the nodes

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.sim.serving.layout import Plan
+from fairlead.sim.serving.world_arrays import Plan
 
 
 def capacities(plan: Plan) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.snapshot.candidates import slowdown
-from fairlead.policies.snapshot.layout import RUNNING
+from fairlead.policies.snapshot.fleet_arrays import RUNNING
 from fairlead.sim.serving.calendar import set_time
 from fairlead.sim.serving.delivery import answered
 

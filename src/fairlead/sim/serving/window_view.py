@@ -1,6 +1,7 @@
 """What a selector sees of worlds at the edge of a window: the window that has just ended.
 
-Counts it in the world's arrays and leaves the scaling to `fairlead.policies.observe`. Called by the gym and by `host`.
+Counts it in the world's arrays and leaves the scaling to `fairlead.policies.observe`. Called by the gym and by
+`run_policy`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fairlead.policies.jit import inlined, kernel, typed_kernel
 from fairlead.policies.observe import FARTHEST_MS, FLOATS, TRAFFIC_ROWS, observe_window, window_scale, window_size
 from fairlead.sim.serving.addresses import plan_at, world_at
 from fairlead.sim.serving.handle import Handle
-from fairlead.sim.serving.layout import DONE, Plan
+from fairlead.sim.serving.world_arrays import DONE, Plan
 
 _OBSERVATIONS = types.Array(types.float32, 2, "C")
 

@@ -16,12 +16,12 @@ from fairlead.domain.records import CANDIDATE, DECISION, REQUEST, WINDOW
 from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.snapshot.candidates import begin
-from fairlead.policies.snapshot.layout import FILLED, LINK
+from fairlead.policies.snapshot.fleet_arrays import FILLED, LINK
 from fairlead.sim.serving.addresses import plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.calendar import plant
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
 from fairlead.sim.serving.engine import next_scheduled
-from fairlead.sim.serving.layout import (
+from fairlead.sim.serving.world_arrays import (
     CLOCK,
     DRAWS,
     EVENT,

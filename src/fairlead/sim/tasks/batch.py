@@ -31,14 +31,14 @@ from fairlead.policies.tasks.numba_signature import decide_signature, observatio
 from fairlead.policies.tasks.observe import Observations, new_observations, observe
 from fairlead.sim.tasks.counterfactual import compiled_worth, spare
 from fairlead.sim.tasks.engine import begin, over
-from fairlead.sim.tasks.host import new_placements
-from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.numba_types import plan_type, room_type, wishes_type, worlds_type
 from fairlead.sim.tasks.plan import most_running
 from fairlead.sim.tasks.plan_check import check_task_worlds
 from fairlead.sim.tasks.rounds import go, leave_out, pass_step, shown, wish
+from fairlead.sim.tasks.run_policy import new_placements
 from fairlead.sim.tasks.snapshot import Room, fill, new_room, view_inside
 from fairlead.sim.tasks.wishes import Wishes, new_wishes
+from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.worlds import new_worlds
 
 Draw = Callable[[int, int], tuple[int, float]]  # (world, episode) -> seed and arrivals a step

@@ -26,11 +26,11 @@ from fairlead.policies.tasks.observe import Observations
 from fairlead.sim.tasks.drawn_tasks import draw_later
 from fairlead.sim.tasks.engine import advance, over
 from fairlead.sim.tasks.handle import carry_out
-from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.numba_types import plan_type, room_type, wishes_type, worlds_type
 from fairlead.sim.tasks.rounds import go, leave_out, pass_step, wish
 from fairlead.sim.tasks.snapshot import Room, fill, view_inside
 from fairlead.sim.tasks.wishes import NOTHING, Wishes, new_wishes
+from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.worlds import copy_world, like
 
 _NOBODY: Final = -1  # is left out

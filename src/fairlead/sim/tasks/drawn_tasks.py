@@ -10,7 +10,7 @@ import numpy as np
 
 from fairlead.policies.jit import inlined
 from fairlead.policies.randomness import TASK_GAP, TASK_REACH, TASK_TYPE, exponential, uniform
-from fairlead.sim.tasks.layout import FUTURE, TaskPlan, TaskWorlds
+from fairlead.sim.tasks.world_arrays import FUTURE, TaskPlan, TaskWorlds
 
 _ONE = np.uint64(1)
 

@@ -2,7 +2,7 @@
 
 Within a step nothing runs: placements are carried out one by one (`start`, `resize`, `preempt`, each False when it is
 not possible, and then nothing has changed). `advance` then runs every task for a step, frees what is done, lets tasks
-arrive and shows each cluster the earliest that wait for it. Called by `host`, `wishes` and the planners.
+arrive and shows each cluster the earliest that wait for it. Called by `run_policy`, `wishes` and the planners.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from fairlead.policies.jit import inlined
 from fairlead.policies.randomness import TASK_NOISE, uniform
 from fairlead.policies.tasks.allocations import number_of
 from fairlead.sim.tasks.drawn_tasks import draw_tasks, reach_of
-from fairlead.sim.tasks.layout import DONE, RUNS, WAITING, TaskPlan, TaskWorlds
 from fairlead.sim.tasks.speed import WHOLE, gain
+from fairlead.sim.tasks.world_arrays import DONE, RUNS, WAITING, TaskPlan, TaskWorlds
 
 _ONE = np.uint64(1)
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from fairlead.domain.task_facts import TaskFacts
 from fairlead.domain.tasks import TaskScenario
-from fairlead.sim.tasks.layout import TaskPlan
 from fairlead.sim.tasks.plan import resource_names
+from fairlead.sim.tasks.world_arrays import TaskPlan
 
 
 def facts_of(scenario: TaskScenario, plan: TaskPlan) -> TaskFacts:

@@ -1,4 +1,4 @@
-"""One world of tasks from Python: shown, placed upon, moved on. Called by `host` for policies in Python."""
+"""One world of tasks from Python: shown, placed upon, moved on. Called by `run_policy` for policies in Python."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fairlead.domain.task_records import PREEMPT, RESIZE, START, Placements, Sna
 from fairlead.policies.jit import inlined, typed_kernel
 from fairlead.policies.tasks.numba_signature import placements_type
 from fairlead.sim.tasks.engine import advance, over, preempt, resize, start
-from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.numba_types import plan_type, room_type, worlds_type
 from fairlead.sim.tasks.snapshot import Room, fill, new_room, view
+from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 
 FINE = -1  # all placements were possible; else the row of the first that was not
 

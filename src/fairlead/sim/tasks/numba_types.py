@@ -9,9 +9,9 @@ import numpy as np
 
 from fairlead.domain.task_records import PENDING, RUNNING
 from fairlead.policies.tasks.numba_signature import tuple_type
-from fairlead.sim.tasks.layout import LINK_CHANGE, LINK_STATE, TASK, TASK_RULES, WORLD, TaskPlan, TaskWorlds
 from fairlead.sim.tasks.snapshot import Room
 from fairlead.sim.tasks.wishes import Wishes
+from fairlead.sim.tasks.world_arrays import LINK_CHANGE, LINK_STATE, TASK, TASK_RULES, WORLD, TaskPlan, TaskWorlds
 
 _I, _F = np.int32, np.float64
 

@@ -13,10 +13,10 @@ from fairlead.domain.task_facts import main_resources
 from fairlead.domain.tasks import UNNEEDED, TaskScenario, TaskType
 from fairlead.policies.jit import jit
 from fairlead.policies.tasks.allocations import all_allocations
-from fairlead.scenarios.gavel import read_throughputs
+from fairlead.scenarios.gavel_throughputs import read_throughputs
 from fairlead.scenarios.resource_order import OrderedResources, ordered_resources
-from fairlead.sim.tasks.layout import CURVE, LINK_CHANGE, LINK_STATE, RATE, ROOT, TASK_RULES, TaskPlan
 from fairlead.sim.tasks.speed import steps_to_end
+from fairlead.sim.tasks.world_arrays import CURVE, LINK_CHANGE, LINK_STATE, RATE, ROOT, TASK_RULES, TaskPlan
 
 _FORMS = {"constant": RATE, "paper": RATE, "released": ROOT, "trace": CURVE, "gavel": RATE}
 _LEAST_RISE = 1e-9  # of a curve from point to point, so that a task on a plateau goes on

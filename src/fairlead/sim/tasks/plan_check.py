@@ -14,8 +14,18 @@ import numpy as np
 from fairlead.domain.tasks import MOST_CLUSTERS, ROLES, UNNEEDED
 from fairlead.inputs.arrays import is_array, require, within
 from fairlead.policies.tasks.allocations import unit_of
-from fairlead.sim.tasks.layout import CURVE, DONE, LINK_CHANGE, RATE, RUNS, TASK_RULES, WAITING, TaskPlan, TaskWorlds
 from fairlead.sim.tasks.speed import WHOLE
+from fairlead.sim.tasks.world_arrays import (
+    CURVE,
+    DONE,
+    LINK_CHANGE,
+    RATE,
+    RUNS,
+    TASK_RULES,
+    WAITING,
+    TaskPlan,
+    TaskWorlds,
+)
 
 _MOST: Final = 1e15
 _MOST_AMOUNT: Final = 100_000

@@ -26,9 +26,9 @@ from fairlead.policies.tasks.tuned_rule import tuned_rule
 from fairlead.sim.tasks.drawn_tasks import draw_later
 from fairlead.sim.tasks.engine import advance, over
 from fairlead.sim.tasks.handle import Handle, carry_out
-from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.numba_types import plan_type, room_type, worlds_type
 from fairlead.sim.tasks.snapshot import Room, fill, view_inside
+from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.worlds import copy_world, like
 
 FUTURES: Final = 100

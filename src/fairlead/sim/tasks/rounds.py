@@ -14,9 +14,9 @@ from fairlead.policies.jit import inlined
 from fairlead.policies.tasks.allocations import amounts_of
 from fairlead.policies.tasks.observe import Observations
 from fairlead.sim.tasks.engine import advance, startable
-from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.snapshot import Room
 from fairlead.sim.tasks.wishes import NOTHING, Wishes, agree
+from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 
 _HIDDEN = np.uint16(Reason.QUEUED)
 

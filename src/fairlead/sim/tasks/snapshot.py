@@ -1,4 +1,4 @@
-"""What a policy is shown of a world of tasks. Called by `host` before every decision."""
+"""What a policy is shown of a world of tasks. Called by `run_policy` before every decision."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fairlead.domain.outcomes import Reason
 from fairlead.domain.task_records import KNOWLEDGE, PENDING, RUNNING, Snapshot
 from fairlead.policies.jit import inlined
 from fairlead.sim.tasks.engine import bit, fits
-from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.plan import most_running
 from fairlead.sim.tasks.speed import left
+from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 
 _PROGRESS, _SPEED = KNOWLEDGE["progress"], KNOWLEDGE["speed"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.policies.jit import inlined
 from fairlead.policies.tasks.allocations import number_of
-from fairlead.sim.tasks.layout import CURVE, RATE, ROOT, TaskPlan
+from fairlead.sim.tasks.world_arrays import CURVE, RATE, ROOT, TaskPlan
 
 WHOLE = 1.0 - 1e-9  # progress at which a task is done: ten tenths add up to a little less than 1
 _TOP = 1.2  # of the released form: tanh(amount / scale) * sqrt(1.2 - progress)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fairlead.domain.tasks import TaskScenario
-from fairlead.sim.tasks.layout import DONE, FUTURE, TaskPlan, TaskWorlds
 from fairlead.sim.tasks.plan import resource_names
+from fairlead.sim.tasks.world_arrays import DONE, FUTURE, TaskPlan, TaskWorlds
 
 
 def completion_steps(worlds: TaskWorlds, b: int) -> Any:

@@ -14,7 +14,7 @@ from fairlead.policies.conflicts import prior_of, resolve
 from fairlead.policies.jit import inlined
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.tasks.engine import bit, fits, start, startable
-from fairlead.sim.tasks.layout import TaskPlan, TaskWorlds
+from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 
 NOTHING = -1
 

@@ -13,13 +13,13 @@ import numpy as np
 from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.tasks import TaskScenario
 from fairlead.inputs.arrays import read_npz
-from fairlead.measure.files import write_whole
+from fairlead.measure.write_files import write_whole
 from fairlead.policies.tasks.bundle import signature_of
 from fairlead.policies.tasks.tuned_rule import parameters
 from fairlead.sim.tasks.facts import facts_of
-from fairlead.sim.tasks.layout import LINK_CHANGE, TASK_RULES, TaskPlan
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.plan_check import check_task_plan, check_tuned_rule
+from fairlead.sim.tasks.world_arrays import LINK_CHANGE, TASK_RULES, TaskPlan
 
 _RECORDS = {"rules": TASK_RULES, "changes": LINK_CHANGE}
 

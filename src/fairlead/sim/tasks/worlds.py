@@ -8,8 +8,8 @@ import numpy as np
 
 from fairlead.policies.jit import inlined, jit
 from fairlead.sim.tasks.engine import begin
-from fairlead.sim.tasks.layout import LINK_STATE, TASK, WORLD, TaskPlan, TaskWorlds
 from fairlead.sim.tasks.plan import most_running
+from fairlead.sim.tasks.world_arrays import LINK_STATE, TASK, WORLD, TaskPlan, TaskWorlds
 
 
 def new_worlds(plan: TaskPlan, seeds: Any, rate: float | None = None, history: int = 0) -> TaskWorlds:

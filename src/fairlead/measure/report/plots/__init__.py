@@ -9,16 +9,16 @@ from dataclasses import replace
 
 from fairlead.measure.report.document import OUTCOMES, Document, Point, highlighted, points
 from fairlead.measure.report.phrases import percent
-from fairlead.measure.report.plots.across import across
-from fairlead.measure.report.plots.active import active
-from fairlead.measure.report.plots.common import Plot, Style, known, of_how_many
+from fairlead.measure.report.plots.active_policy import active
+from fairlead.measure.report.plots.by_scenario import across
 from fairlead.measure.report.plots.energy import energy, energy_over_values
 from fairlead.measure.report.plots.latency import latency
 from fairlead.measure.report.plots.load import load
-from fairlead.measure.report.plots.measures import Measures
+from fairlead.measure.report.plots.measure_choice import Measures
 from fairlead.measure.report.plots.outcomes import outcomes
+from fairlead.measure.report.plots.over_swept_values import over_values
 from fairlead.measure.report.plots.over_time import over_time, time_average
-from fairlead.measure.report.plots.over_values import over_values
+from fairlead.measure.report.plots.plot import Plot, Style, known, of_how_many
 from fairlead.measure.report.plots.utilisation import utilisation
 from fairlead.measure.report.style import by_look
 

@@ -6,7 +6,7 @@ import math
 
 from fairlead.measure.degradation_matrix import Level, Matrix, names
 from fairlead.measure.report.phrases import listed
-from fairlead.measure.report.plots.common import Plot, tooltip
+from fairlead.measure.report.plots.plot import Plot, tooltip
 from fairlead.measure.report.style import BUSY_COLOURS, HUES, INK, MUTED, Spec
 
 _CELL_PX = 30

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fairlead.measure.report.document import Document, Point, highlighted, points, sweep
 from fairlead.measure.report.phrases import percent, plus_minus
-from fairlead.measure.report.plots.common import NO_INTERVALS, SHOWN, Plot, Style, ends, known, tooltip, with_ends
+from fairlead.measure.report.plots.plot import NO_INTERVALS, SHOWN, Plot, Style, ends, known, tooltip, with_ends
 from fairlead.measure.report.style import MUTED, Spec, by_look
 
 _TITLE = "Energy and degradation"

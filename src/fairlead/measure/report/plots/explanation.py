@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fairlead.measure.report.document import Document, number
 from fairlead.measure.report.explanation_phrases import value_text
-from fairlead.measure.report.plots.common import ROW_PX, Plot, tooltip
+from fairlead.measure.report.plots.plot import ROW_PX, Plot, tooltip
 from fairlead.measure.report.style import HUES, INK, OUTCOME_COLOURS, Spec
 
 _FOR, _AGAINST, _OTHER = OUTCOME_COLOURS["success"], HUES[1], OUTCOME_COLOURS["rejected"]

@@ -6,8 +6,8 @@ from itertools import accumulate
 
 from fairlead.measure.report.document import Point
 from fairlead.measure.report.phrases import plus_minus
-from fairlead.measure.report.plots.common import Plot, Style
-from fairlead.measure.report.plots.within import Words, within
+from fairlead.measure.report.plots.cumulative_times import Words, within
+from fairlead.measure.report.plots.plot import Plot, Style
 
 _WORDS = Words("ms", "latency, ms (log scale)", "answered within, of all requests", "answered")
 

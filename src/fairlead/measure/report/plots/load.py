@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fairlead.measure.report.document import Point, number
-from fairlead.measure.report.plots.common import ROW_PX, Plot, change_rules, time_axis, tooltip, when_text
+from fairlead.measure.report.plots.plot import ROW_PX, Plot, change_rules, time_axis, tooltip, when_text
 from fairlead.measure.report.style import INK, LOAD_COLOURS, Spec
 
 

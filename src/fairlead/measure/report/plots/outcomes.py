@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.measure.report.document import OUTCOMES, Point
 from fairlead.measure.report.phrases import percent, verdict
-from fairlead.measure.report.plots.common import (
+from fairlead.measure.report.plots.plot import (
     NO_INTERVALS,
     ROW_PX,
     SHOWN,

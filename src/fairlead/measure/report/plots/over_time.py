@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.measure.report.document import OUTCOMES, Point
-from fairlead.measure.report.plots.common import SHOWN, UNSEEN, Plot, Style, change_rules, time_axis, tooltip, when_text
+from fairlead.measure.report.plots.plot import SHOWN, UNSEEN, Plot, Style, change_rules, time_axis, tooltip, when_text
 from fairlead.measure.report.style import Spec
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.measure.report.document import Point
 from fairlead.measure.report.phrases import percent
-from fairlead.measure.report.plots.common import ROW_PX, SHOWN, Plot, known, tooltip
+from fairlead.measure.report.plots.plot import ROW_PX, SHOWN, Plot, known, tooltip
 from fairlead.measure.report.style import BUSY_COLOURS, INK, Spec
 from fairlead.measure.statistics import Estimate
 

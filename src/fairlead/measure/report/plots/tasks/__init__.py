@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fairlead.measure.report.document import Document, highlighted
-from fairlead.measure.report.plots.across import across
-from fairlead.measure.report.plots.common import Plot, Style, of_how_many
-from fairlead.measure.report.plots.over_values import over_values
+from fairlead.measure.report.plots.by_scenario import across
+from fairlead.measure.report.plots.over_swept_values import over_values
+from fairlead.measure.report.plots.plot import Plot, Style, of_how_many
+from fairlead.measure.report.plots.tasks.by_task_type import by_type, given
 from fairlead.measure.report.plots.tasks.completion import STEPS, completion, distribution
 from fairlead.measure.report.plots.tasks.over_steps import alive, used_over_time
+from fairlead.measure.report.plots.tasks.resource_use import used
 from fairlead.measure.report.plots.tasks.speeds import speeds
-from fairlead.measure.report.plots.tasks.types import by_type, given
-from fairlead.measure.report.plots.tasks.used import used
 from fairlead.measure.report.style import by_look
 from fairlead.measure.report.task_document import TaskPoint, task_points
 

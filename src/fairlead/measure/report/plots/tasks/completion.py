@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fairlead.measure.report.plots.common import (
+from fairlead.measure.report.plots.cumulative_times import Words, within
+from fairlead.measure.report.plots.measure_choice import Measures, by_measure
+from fairlead.measure.report.plots.plot import (
     NO_INTERVALS,
     ROW_PX,
     SHOWN,
@@ -12,8 +14,6 @@ from fairlead.measure.report.plots.common import (
     tooltip,
     with_ends,
 )
-from fairlead.measure.report.plots.measures import Measures, by_measure
-from fairlead.measure.report.plots.within import Words, within
 from fairlead.measure.report.style import INK, POWER_COLOURS, Spec
 from fairlead.measure.report.task_document import Powers, TaskPoint
 from fairlead.measure.report.task_phrases import BOUND, in_steps, steps, task_verdict

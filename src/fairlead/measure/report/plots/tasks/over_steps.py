@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from fairlead.measure.files import safe_names
 from fairlead.measure.report.phrases import listed, plus_minus, times
-from fairlead.measure.report.plots.common import (
+from fairlead.measure.report.plots.plot import (
     SHOWN,
     UNSEEN,
     Plot,
@@ -21,6 +20,7 @@ from fairlead.measure.report.plots.common import (
 from fairlead.measure.report.style import Spec
 from fairlead.measure.report.task_document import TaskPoint
 from fairlead.measure.statistics import Estimate
+from fairlead.measure.write_files import safe_names
 
 _DIGITS = 4
 Lines = Mapping[str, Sequence[Estimate]]  # policy -> a value in each bin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fairlead.measure.report.plots.common import Plot
+from fairlead.measure.report.plots.plot import Plot
 from fairlead.measure.report.style import HUES
 
 

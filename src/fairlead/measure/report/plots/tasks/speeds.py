@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 
-from fairlead.measure.files import safe_names
 from fairlead.measure.report.document import Document, number
 from fairlead.measure.report.phrases import listed
-from fairlead.measure.report.plots.common import Plot
+from fairlead.measure.report.plots.plot import Plot
 from fairlead.measure.report.style import BUSY_COLOURS, HUES, INK, Spec
 from fairlead.measure.report.task_document import TaskPoint
+from fairlead.measure.write_files import safe_names
 
 _CELL_PX = 22
 Axis = tuple[str, list[int]]  # a resource, and amounts of it
