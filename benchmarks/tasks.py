@@ -82,11 +82,11 @@ def _reference_steps_per_s(scenario: TaskScenario) -> float:
         started = 0
         for name in names:
             fitting = [
-                t for t in world.pending[name] if all(world.free[name][r] >= a for r, a in t.kind.minimum.items())
+                t for t in world.pending[name] if all(world.free[name][r] >= a for r, a in t.type.minimum.items())
             ]
             chosen = dice.choice([None, *fitting])
             if chosen is not None:
-                low = chosen.kind.minimum
+                low = chosen.type.minimum
                 started += world.start(
                     chosen.number, name, {r: dice.randint(a, min(16, world.free[name][r])) for r, a in low.items()}
                 )

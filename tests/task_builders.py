@@ -52,7 +52,7 @@ def gavel_speed(folder: Path, by_gpus: dict[str, float]) -> Speed:
     return Speed(form="gavel", file=str(file), resource="gpu", **job, **HERE)
 
 
-def kind(
+def task_type(
     name: str, speed: Speed, cpu: int = 2, gpu: int = 1, memory: int = 0, share: float = 0.5, **more: Any
 ) -> TaskType:
     minimum = {"cpu": cpu, "gpu": gpu, "memory": memory}
@@ -61,7 +61,7 @@ def kind(
 
 def tasks_scenario(
     clusters: tuple[TaskCluster, ...] = (cluster("edge-1"), cluster("edge-2"), cluster("edge-3")),
-    types: tuple[TaskType, ...] = (kind("insensitive", constant(4)), kind("sensitive", by_gpu())),
+    types: tuple[TaskType, ...] = (task_type("insensitive", constant(4)), task_type("sensitive", by_gpu())),
     tasks: int = 60,
     rate: float = 3.0,
     reach: Reach | None = None,

@@ -34,7 +34,7 @@ from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
 from fairlead.sim.tasks.run_policy import new_placements, run_tasks
 from fairlead.sim.tasks.summary import completion_steps, summarise
 from fairlead.sim.tasks.worlds import new_worlds
-from task_builders import HERE, by_gpu, cluster, constant, kind, measured, tasks_scenario
+from task_builders import HERE, by_gpu, cluster, constant, measured, task_type, tasks_scenario
 
 RULE = TunedRule(by="gpu", wanted={"sensitive": {"gpu": 10}}, least={"sensitive": {"gpu": 5}}, packing="best", **HERE)
 EVERYWHERE = Reach(draw="links", bandwidth_mbps=(9.0, 9.0), **HERE)
@@ -69,7 +69,7 @@ def one_of_each(folder: Path, gpus: int, **steps: list[int]) -> Any:
 
     Steps of the form a / GPUs + b are on the curve that policies fit, so what they know is exact.
     """
-    types = [kind(name, speed, share=1 / len(steps)) for name, speed in measured(folder, **steps).items()]
+    types = [task_type(name, speed, share=1 / len(steps)) for name, speed in measured(folder, **steps).items()]
     scenario = tasks_scenario((cluster("edge-1", 4, gpus),), tuple(types), len(types), 1e6, most_steps=5000)
     plan = build_task_plan(scenario)
     worlds = next(
@@ -105,7 +105,7 @@ WORLDS = {
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_policy_finishes_every_task_within_what_there_is(name: str, world: str) -> None:
-    types = (kind("insensitive", constant(4), memory=3), kind("sensitive", by_gpu()))
+    types = (task_type("insensitive", constant(4), memory=3), task_type("sensitive", by_gpu()))
     scenario = tasks_scenario(types=types, tasks=24, tuned_rule=RULE, **WORLDS[world])
     plan, worlds = run_all(scenario, name, [1, 2])
     assert (worlds.world["done"] == 24).all()
@@ -137,7 +137,7 @@ def test_a_policy_does_only_what_it_declares(name: str) -> None:
 
 
 def test_a_policy_is_shown_only_what_it_knows() -> None:
-    _, world = all_at_once(kind("only", constant(4), share=1.0), tasks=2)
+    _, world = all_at_once(task_type("only", constant(4), share=1.0), tasks=2)
     for knows, told in ((0, (False, False)), (1, (True, False)), (2, (False, True)), (3, (True, True))):
         shown = Handle(world.plan, world.worlds, 0, knows).snapshot()
         assert (not np.isnan(shown.pending["left"]).any(), shown.steps.size > 0) == told
@@ -152,12 +152,14 @@ def test_unknown_names_suggest_the_nearest() -> None:
 
 
 def test_the_tuned_rule_gives_what_is_wanted_and_waits_below_the_least() -> None:
-    scenario, world = all_at_once(kind("sensitive", by_gpu(), share=1.0), tasks=3)
+    scenario, world = all_at_once(task_type("sensitive", by_gpu(), share=1.0), tasks=3)
     assert answer_of(scenario, "tuned-rule", world) == [(START, 0, 0, [2, 10, 0]), (START, 1, 0, [2, 6, 0])]
 
 
 def test_the_tuned_rules_least_is_no_more_than_a_cluster_has() -> None:
-    scenario, world = all_at_once(kind("sensitive", by_gpu(), share=1.0), tasks=1, clusters=(cluster("small", 4, 4),))
+    scenario, world = all_at_once(
+        task_type("sensitive", by_gpu(), share=1.0), tasks=1, clusters=(cluster("small", 4, 4),)
+    )
     assert answer_of(scenario, "tuned-rule", world) == [(START, 0, 0, [2, 4, 0])]
 
 
@@ -166,7 +168,7 @@ def test_the_tuned_rule_packs_where_all_that_is_wanted_fits(packing: Any, chosen
     clusters = (cluster("a", gpu=8), cluster("b", gpu=11), cluster("c", gpu=16))
     rule = TunedRule(by="gpu", wanted=RULE.wanted, least=RULE.least, packing=packing, **HERE)
     for seed in range(50):  # the first whose one task reaches all clusters
-        scenario = tasks_scenario(clusters, (kind("sensitive", by_gpu(), share=1.0),), 1, 1e6, tuned_rule=rule)
+        scenario = tasks_scenario(clusters, (task_type("sensitive", by_gpu(), share=1.0),), 1, 1e6, tuned_rule=rule)
         plan = build_task_plan(scenario)
         world = Handle(plan, new_worlds(plan, [seed]))
         if not (world.snapshot().excluded & int(Reason.UNREACHABLE)).any():
@@ -175,7 +177,7 @@ def test_the_tuned_rule_packs_where_all_that_is_wanted_fits(packing: Any, chosen
 
 
 def test_the_tuned_rule_takes_types_that_go_first_first() -> None:
-    types = (kind("insensitive", constant(4), gpu=4), kind("sensitive", constant(4), gpu=4))
+    types = (task_type("insensitive", constant(4), gpu=4), task_type("sensitive", constant(4), gpu=4))
     for first in ("insensitive", "sensitive"):
         rule = TunedRule(by="gpu", first=(first,), wanted={}, least={}, **HERE)
         scenario, world = all_at_once(*types, tasks=12, tuned_rule=rule)
@@ -191,7 +193,7 @@ def test_the_thrifty_rule_gives_no_more_than_makes_a_task_faster(tmp_path: Path)
     (speed,) = measured(tmp_path, only=steps).values()
     rule = TunedRule(by="gpu", wanted={"only": {"gpu": 10}}, least={}, **HERE)
     one = (cluster("edge-1", 4, 12),)
-    scenario, world = all_at_once(kind("only", speed, share=1.0), tasks=2, clusters=one, tuned_rule=rule)
+    scenario, world = all_at_once(task_type("only", speed, share=1.0), tasks=2, clusters=one, tuned_rule=rule)
     assert [a[1] for *_, a in answer_of(scenario, "tuned-rule", world)] == [10, 2]
     assert [a[1] for *_, a in answer_of(scenario, "thrifty-rule", world)] == [7, 4]
 
@@ -207,7 +209,7 @@ def test_without_a_rule_the_tuned_rule_says_how_to_get_one() -> None:
 
 
 def test_min_gives_the_minimum_and_random_anything_possible() -> None:
-    scenario, world = all_at_once(kind("only", constant(4), memory=1, share=1.0), tasks=8)
+    scenario, world = all_at_once(task_type("only", constant(4), memory=1, share=1.0), tasks=8)
     assert sorted(a for _, _, _, a in answer_of(scenario, "min", world)) == [[2, 1, 1]] * 8
     drawn = [a for _, _, _, a in answer_of(scenario, "random", world)]
     assert any(a[0] > 2 for a in drawn)
@@ -216,7 +218,7 @@ def test_min_gives_the_minimum_and_random_anything_possible() -> None:
 
 
 def test_optimus_gives_units_where_they_help() -> None:
-    types = (kind("insensitive", constant(4)), kind("sensitive", by_gpu()))
+    types = (task_type("insensitive", constant(4)), task_type("sensitive", by_gpu()))
     scenario, world = all_at_once(*types, tasks=6)
     names = list(scenario.types)
     given = {i: a for _, i, _, a in answer_of(scenario, "optimus", world)}
@@ -238,9 +240,9 @@ def test_optimus_curve_has_cpus_and_gpus_in_their_places() -> None:
 
 def test_tiresias_preempts_who_has_had_most() -> None:
     one = (cluster("edge-1", 2, 1),)
-    scenario, world = all_at_once(kind("a", constant(2)), kind("b", constant(20)), tasks=12, clusters=one)
-    kinds = world.worlds.task[0]["type"]
-    first_long = int(np.flatnonzero(kinds == 1)[0])
+    scenario, world = all_at_once(task_type("a", constant(2)), task_type("b", constant(20)), tasks=12, clusters=one)
+    task_types = world.worlds.task[0]["type"]
+    first_long = int(np.flatnonzero(task_types == 1)[0])
     threshold = find_task_policy("tiresias").parameters(facts_of(scenario, world.plan))[0]
     assert threshold == 11.0
     do(world, START, first_long, (2, 1, 0))
@@ -258,7 +260,7 @@ def test_tiresias_goes_by_start_inside_a_queue() -> None:
     # Three tasks that came together, room for one: the last started in step 0, the second in step 1, the first never.
     # All in the first queue (the threshold is 20 GPU-steps), so the last goes on, and the first waits for both.
     one = (cluster("edge-1", 2, 1),)
-    scenario, world = all_at_once(kind("only", constant(20), share=1.0), tasks=3, clusters=one)
+    scenario, world = all_at_once(task_type("only", constant(20), share=1.0), tasks=3, clusters=one)
     for task in (2, 1):
         do(world, START, task, (2, 1, 0))
         world.advance()
@@ -314,7 +316,9 @@ def test_sia_restarts_a_task_the_less_the_more_often_it_has_restarted() -> None:
     # were restarts r = (4 - 2) / (4 + 1) = 0.4.
     one = (cluster("edge-1", 2, 2),)
     for changes, answer in ((0, [(RESIZE, 0, 0, [2, 2, 0])]), (2, [])):
-        scenario, world = all_at_once(kind("only", by_gpu("paper"), share=1.0), tasks=1, clusters=one, switching=0.0)
+        scenario, world = all_at_once(
+            task_type("only", by_gpu("paper"), share=1.0), tasks=1, clusters=one, switching=0.0
+        )
         do(world, START, 0, (2, 1, 0))
         world.advance()
         for gpus in (2, 1)[:changes]:
@@ -326,7 +330,7 @@ def test_sia_restarts_a_task_the_less_the_more_often_it_has_restarted() -> None:
 
 def test_sia_keeps_what_is_when_a_plan_is_no_better(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of two tasks of a kind has all GPUs; that the other has them is as good."""
-    alike, clusters = kind("only", by_gpu("paper"), share=1.0), (cluster("edge-1", 4, 3),)
+    alike, clusters = task_type("only", by_gpu("paper"), share=1.0), (cluster("edge-1", 4, 3),)
     scenario, world = all_at_once(alike, tasks=2, clusters=clusters, switching=1.0)
     ((_, task, _, amounts),) = answer_of(scenario, "sia", world)
     do(world, START, task, (amounts[0], amounts[1], 0))
@@ -360,16 +364,18 @@ def test_amounts_are_useful_if_fewer_are_slower() -> None:
 @pytest.mark.parametrize("name", ["optimus", "afs", "hesrpt", "tiresias"])
 def test_one_task_per_cluster_goes_to_the_next_best_cluster(name: str) -> None:
     clusters = (cluster("small", 4, 4), cluster("large", 32, 32))
-    scenario, world = all_at_once(kind("only", constant(4), share=1.0), tasks=30, clusters=clusters, mode="single")
+    scenario, world = all_at_once(task_type("only", constant(4), share=1.0), tasks=30, clusters=clusters, mode="single")
     assert sorted(n for _, _, n, _ in answer_of(scenario, name, world)) == [0, 1]
 
 
 def test_shortest_first_takes_the_short_ones() -> None:
-    scenario, world = all_at_once(kind("long", constant(10), 3, 3), kind("short", constant(1), 3, 3), tasks=14)
-    kinds = world.worlds.task[0]["type"]
+    scenario, world = all_at_once(
+        task_type("long", constant(10), 3, 3), task_type("short", constant(1), 3, 3), tasks=14
+    )
+    task_types = world.worlds.task[0]["type"]
     started = [i for _, i, _, _ in answer_of(scenario, "shortest-first", world)]
     assert len(started) == 5
-    assert all(kinds[i] == 1 for i in started)
+    assert all(task_types[i] == 1 for i in started)
 
 
 def test_better_informed_policies_are_better_where_the_order_counts() -> None:
@@ -442,12 +448,12 @@ def test_the_prior_is_how_many_such_tasks_have_room() -> None:
 
 
 def test_the_bound_is_exact_where_one_task_at_a_time_fits() -> None:
-    _, world = all_at_once(kind("only", constant(2), 16, 16, share=1.0), tasks=3)
+    _, world = all_at_once(task_type("only", constant(2), 16, 16, share=1.0), tasks=3)
     assert completion_bound(world.plan, world.worlds, 0) == pytest.approx((2 + 4 + 6) / 3)
 
 
 def test_in_single_task_mode_the_bound_starts_one_task_a_step_on_each_cluster() -> None:
-    small = kind("only", constant(2), 2, 1, share=1.0)
+    small = task_type("only", constant(2), 2, 1, share=1.0)
     for mode, clusters, steps in (("multi", 1, (2, 2, 2)), ("single", 1, (2, 3, 4)), ("single", 2, (2, 2, 3))):
         where = tuple(cluster(f"edge-{n}") for n in range(clusters))
         # All three fit side by side. Everybody reaches both clusters or, with one, that one.
@@ -462,7 +468,7 @@ def test_the_bound_is_never_above_the_best_of_all_schedules(number: int, mode: s
     rng = np.random.default_rng(number)
     clusters = tuple(cluster(f"edge-{n}", 16, int(rng.integers(2, 5))) for n in range(rng.integers(1, 3)))
     speeds = measured(tmp_path, a=sorted(rng.integers(1, 6, 3))[::-1], b=sorted(rng.integers(1, 6, 3))[::-1])
-    types = tuple(kind(name, speed) for name, speed in speeds.items())
+    types = tuple(task_type(name, speed) for name, speed in speeds.items())
     rate = float(rng.choice([0.7, 2.0, 1e6]))
     scenario = tasks_scenario(clusters, types, tasks=3, rate=rate, mode=mode)
     plan = build_task_plan(scenario)
@@ -550,7 +556,7 @@ def test_what_several_policies_lack_is_said_once_and_names_them() -> None:
 def test_tuning_finds_a_better_rule() -> None:
     scenario = tasks_scenario(
         (cluster("edge-1", 8, 8),),
-        (kind("insensitive", constant(4)), kind("sensitive", by_gpu())),
+        (task_type("insensitive", constant(4)), task_type("sensitive", by_gpu())),
         tasks=20,
         rate=1.0,
         tuned_rule=TunedRule(by="gpu", wanted={}, least={}, **HERE),
@@ -566,7 +572,7 @@ def test_tuning_finds_a_better_rule() -> None:
 
 
 def test_figures_by_hand() -> None:
-    scenario, _ = all_at_once(kind("only", constant(2), 16, 16, share=1.0), tasks=3)
+    scenario, _ = all_at_once(task_type("only", constant(2), 16, 16, share=1.0), tasks=3)
     plan, worlds = run_all(scenario, "min", [3])
     found = summarise(scenario, plan, worlds, 0)
     assert found["completion_steps"] == found["completion_steps_only"] == found["completion_p50_steps"] == 4.0

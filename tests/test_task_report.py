@@ -40,7 +40,7 @@ from fairlead.sim.tasks.policy_catalog import find_task_policy
 from fairlead.sim.tasks.run_policy import run_tasks
 from fairlead.sim.tasks.world_arrays import TaskWorlds
 from fairlead.sim.tasks.worlds import new_worlds
-from task_builders import HERE, cluster, constant, kind, tasks_scenario
+from task_builders import HERE, cluster, constant, task_type, tasks_scenario
 
 POLICIES = ("min", "optimus", "shortest-first", "tiresias")
 SEEDS = (0, 1, 2)
@@ -379,7 +379,11 @@ def test_plots_are_written_under_the_names_of_what_they_show(whole: dict[str, An
 
 
 def test_types_of_odd_names_have_plots_of_their_own() -> None:
-    types = (kind(EVIL, constant(2)), kind("a b", constant(3), share=0.3), kind("a/b", constant(3), share=0.2))
+    types = (
+        task_type(EVIL, constant(2)),
+        task_type("a b", constant(3), share=0.3),
+        task_type("a/b", constant(3), share=0.2),
+    )
     made = made_of({EVIL: tasks_scenario(tasks=8, types=types)}, ["min"], [0])
     assert {"speed-a_b", "speed-a_b-2"} < set(drawn(made))
     assert EVIL not in page(made)

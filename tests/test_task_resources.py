@@ -51,7 +51,9 @@ def with_unneeded(scenario: TaskScenario, at: int, resource: Resource, told: boo
         for n, (name, cluster) in enumerate(scenario.clusters.items())
     }
     zero = {resource.name: 0} if told else {}
-    types = {name: replace(kind, minimum={**zero, **kind.minimum}) for name, kind in scenario.types.items()}
+    types = {
+        name: replace(task_type, minimum={**zero, **task_type.minimum}) for name, task_type in scenario.types.items()
+    }
     return replace(scenario, resources=dict(resources), clusters=clusters, types=types)
 
 
@@ -81,15 +83,17 @@ def renamed(scenario: TaskScenario, names: Mapping[str, str], folder: Path) -> T
 
     rule = scenario.tuned_rule
     if rule is not None:
-        wanted, least = ({kind: amounts(of) for kind, of in part.items()} for part in (rule.wanted, rule.least))
+        wanted, least = (
+            {task_type: amounts(of) for task_type, of in part.items()} for part in (rule.wanted, rule.least)
+        )
         rule = replace(rule, by=names[rule.by], wanted=wanted, least=least)
     return replace(
         scenario,
         resources={names[name]: replace(resource, name=names[name]) for name, resource in scenario.resources.items()},
         clusters={name: replace(c, amounts=amounts(c.amounts)) for name, c in scenario.clusters.items()},
         types={
-            name: replace(kind, minimum=amounts(kind.minimum), speed=speed(kind.speed))
-            for name, kind in scenario.types.items()
+            name: replace(task_type, minimum=amounts(task_type.minimum), speed=speed(task_type.speed))
+            for name, task_type in scenario.types.items()
         },
         tuned_rule=rule,
     )
@@ -152,9 +156,9 @@ def two_accelerators() -> TaskScenario:
         },
         types={
             name: replace(
-                kind, minimum=minimum[name], speed=Speed(form="paper", resource=speeds[name], scale=8, **HERE)
+                task_type, minimum=minimum[name], speed=Speed(form="paper", resource=speeds[name], scale=8, **HERE)
             )
-            for name, kind in base.types.items()
+            for name, task_type in base.types.items()
         },
         tuned_rule=TunedRule(by="npu", wanted=rule, least={}, **HERE),
     )
@@ -271,7 +275,7 @@ def needed_names(scenario: TaskScenario) -> list[str]:
 
 
 def with_speeds(scenario: TaskScenario, speed: Speed, **minimum: int) -> TaskScenario:
-    types = {name: replace(kind, speed=speed, minimum=minimum) for name, kind in scenario.types.items()}
+    types = {name: replace(task_type, speed=speed, minimum=minimum) for name, task_type in scenario.types.items()}
     return replace(scenario, types=types)
 
 
@@ -495,10 +499,10 @@ def test_nothing_elastic_is_left_of_curves_by_what_nobody_needs(tmp_path: Path) 
     base = tasks_scenario(types=(), tasks=12)
     rows = [f"{name},20,1" for name in ("a", "b")]
     speed = curves_file(tmp_path, rows=rows)
-    kinds = load_tasks("tapfinger-3").types
+    task_types = load_tasks("tapfinger-3").types
     types = {
-        name: replace(kind, name=name, speed=speed, minimum={"memory": 3})
-        for name, kind in zip(("a", "b"), kinds.values(), strict=True)
+        name: replace(task_type, name=name, speed=speed, minimum={"memory": 3})
+        for name, task_type in zip(("a", "b"), task_types.values(), strict=True)
     }
     scenario = replace(base, types=types, tuned_rule=TunedRule(by="memory", wanted={}, least={}, **HERE))
     assert needed_names(scenario) == ["memory"]

@@ -84,7 +84,7 @@ def test_speed_is_the_form_of_every_type_that_has_one_of_the_two(tmp_path: Path)
         for name, form in (("a", "paper"), ("b", "released"), ("c", "constant"), ("d", "paper"))
     }
     file = small(tmp_path, "types", types)
-    forms = [kind.speed.form for kind in load_tasks(file, ["speed=released"]).types.values()]
+    forms = [task_type.speed.form for task_type in load_tasks(file, ["speed=released"]).types.values()]
     assert forms == ["released", "released", "constant", "released"]
     with pytest.raises(UserError) as error:
         load_tasks("tapfinger-testbed-3", ["speed=paper"])

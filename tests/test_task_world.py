@@ -20,7 +20,7 @@ from fairlead.sim.tasks.handle import FINE, Handle
 from fairlead.sim.tasks.plan import build_task_plan, most_running
 from fairlead.sim.tasks.summary import summarise
 from fairlead.sim.tasks.worlds import new_worlds
-from task_builders import HERE, by_gpu, cluster, constant, gavel_speed, kind, tasks_scenario
+from task_builders import HERE, by_gpu, cluster, constant, gavel_speed, task_type, tasks_scenario
 
 KNOWS_ALL = 3
 
@@ -67,8 +67,8 @@ def scenarios(folder: Path) -> dict[str, TaskScenario]:
     traced = Speed(form="trace", file=curve_file(folder), **HERE)
     gavel = gavel_speed(folder, {"1": 0.5, "2": 0.9, "4": 1.5, "8": 1.2})
     limited = (
-        kind("insensitive", constant(3), memory=10, regions=("north",)),
-        kind("sensitive", by_gpu("paper"), cpu=3, gpu=2, memory=5, certificates=("iso",)),
+        task_type("insensitive", constant(3), memory=10, regions=("north",)),
+        task_type("sensitive", by_gpu("paper"), cpu=3, gpu=2, memory=5, certificates=("iso",)),
     )
     unlike = (
         cluster("edge-1", 4, 4, 12, region="north"),
@@ -81,8 +81,12 @@ def scenarios(folder: Path) -> dict[str, TaskScenario]:
         "links": tasks_scenario(reach=links, link_changes=changes, pending=4, rate=5.0),
         "subset-links": tasks_scenario(link_changes=changes, pending=4, rate=5.0),
         "limits": tasks_scenario(unlike, limited, progress_noise=0.1, rate=2.0),
-        "throughputs": tasks_scenario(types=(kind("insensitive", constant(3)), kind("sensitive", gavel, gpu=2))),
-        "traces": tasks_scenario(types=(kind("insensitive", constant(2.5)), kind("sensitive", traced)), switching=0.3),
+        "throughputs": tasks_scenario(
+            types=(task_type("insensitive", constant(3)), task_type("sensitive", gavel, gpu=2))
+        ),
+        "traces": tasks_scenario(
+            types=(task_type("insensitive", constant(2.5)), task_type("sensitive", traced)), switching=0.3
+        ),
     }
 
 
@@ -106,9 +110,9 @@ def compare_worlds(world: Handle, oracle: ReferenceTasks) -> None:
         compare_task(row, waits, oracle)
         for name, why in zip(names, excluded, strict=True):
             assert (not why & ~Reason.NO_CAPACITY) == (waits in oracle.pending[name])
-            fits = all(oracle.free[name][r] >= waits.kind.minimum.get(r, 0) for r in resources)
+            fits = all(oracle.free[name][r] >= waits.type.minimum.get(r, 0) for r in resources)
             assert (why == 0) == (waits in oracle.pending[name] and fits)
-            assert bool(why & Reason.NOT_ALLOWED) == (not waits.kind.allowed(oracle.scenario.clusters[name]))
+            assert bool(why & Reason.NOT_ALLOWED) == (not waits.type.allowed(oracle.scenario.clusters[name]))
     assert snapshot.running["task"].tolist() == [t.number for t in oracle.running]
     for row, amounts, runs in zip(snapshot.running, snapshot.amounts, oracle.running, strict=True):
         assert (names[row["cluster"]], row["alive"]) == (runs.cluster, oracle.now - runs.arrival)
@@ -133,7 +137,7 @@ def test_equals_the_oracle_step_by_step_on_random_play(name: str, seed: int, tmp
             n = dice.randrange(len(names))
             low = {r: next(iter(scenario.types.values())).minimum.get(r, 0) for r in resources}
             amounts = tuple(max(0, low[r] + dice.choice((0, 0, 0, 1, 2, 5, -1))) for r in resources[:2])
-            fitting = [t.kind.minimum["memory"] for t in oracle.waiting + oracle.running if t.number == number]
+            fitting = [t.type.minimum["memory"] for t in oracle.waiting + oracle.running if t.number == number]
             amounts = (*amounts, fitting[0] if fitting and dice.random() < 0.9 else 1)
             given = dict(zip(resources, amounts, strict=True))
             done = do(world, what, number, n, amounts)
@@ -175,13 +179,13 @@ def test_the_steps_of_gavels_throughputs(tmp_path: Path) -> None:
     # 10 steps; three, between 1.1 and 2.1 a second, 16: 7 steps; four 21: 5 steps, and more than four no more.
     speed = gavel_speed(tmp_path, {"1": 0.6, "2": 1.1, "4": 2.1})
     for least, expected in ((1, [np.inf, 17, 10, 7, 5, 5, 5]), (2, [np.inf, np.inf, 10, 7, 5, 5, 5])):
-        plan = build_task_plan(tasks_scenario(types=(kind("only", speed, gpu=least, share=1.0),)))
+        plan = build_task_plan(tasks_scenario(types=(task_type("only", speed, gpu=least, share=1.0),)))
         assert plan.steps[0].reshape(17, 17)[2, :7].tolist() == expected
         assert np.isinf(plan.steps[0].reshape(17, 17)[1]).all(), "below two CPUs there is no progress"
 
 
 def test_types_with_complementary_needs_have_room_to_run_side_by_side() -> None:
-    types = (kind("cpus", constant(4), 2, 0), kind("gpus", constant(4), 0, 2))
+    types = (task_type("cpus", constant(4), 2, 0), task_type("gpus", constant(4), 0, 2))
     world = world_of(tasks_scenario((cluster("edge-1"),), types, tasks=40, rate=1e6, pending=40))
     for row in world.snapshot().pending.copy():
         do(world, START, int(row["task"]), 0, (2, 0, 0) if row["type"] == 0 else (0, 2, 0))
@@ -191,12 +195,12 @@ def test_types_with_complementary_needs_have_room_to_run_side_by_side() -> None:
 
 def test_a_speed_by_what_is_not_elastic_counts_the_minimum() -> None:
     by_memory = Speed(form="paper", resource="memory", **HERE)
-    plan = build_task_plan(tasks_scenario(types=(kind("only", by_memory, memory=8, share=1.0),)))
+    plan = build_task_plan(tasks_scenario(types=(task_type("only", by_memory, memory=8, share=1.0),)))
     assert plan.rate.max() == pytest.approx(np.tanh(0.5))
 
 
 def test_a_task_is_done_after_its_steps_and_frees_what_it_had() -> None:
-    world = world_of(tasks_scenario(tasks=1, types=(kind("only", constant(2), share=1.0),)))
+    world = world_of(tasks_scenario(tasks=1, types=(task_type("only", constant(2), share=1.0),)))
     while not len(world.snapshot().pending):
         world.advance()
     arrival = int(world.worlds.world[0]["now"])
@@ -215,7 +219,7 @@ def test_a_task_is_done_after_its_steps_and_frees_what_it_had() -> None:
 
 def test_switching_costs_a_share_of_the_next_steps_progress() -> None:
     one = (cluster("edge-1"),)
-    world = world_of(tasks_scenario(one, (kind("only", constant(4), share=1.0),), tasks=1, switching=0.5))
+    world = world_of(tasks_scenario(one, (task_type("only", constant(4), share=1.0),), tasks=1, switching=0.5))
     while not len(world.snapshot().pending):
         world.advance()
     assert do(world, START, 0, 0, (2, 1, 0))
@@ -237,7 +241,9 @@ def test_switching_costs_a_share_of_the_next_steps_progress() -> None:
 
 
 def test_restarts_are_the_steps_that_paid_for_a_change() -> None:
-    world = world_of(tasks_scenario((cluster("edge-1"),), (kind("only", constant(9), share=1.0),), tasks=1, rate=1e6))
+    world = world_of(
+        tasks_scenario((cluster("edge-1"),), (task_type("only", constant(9), share=1.0),), tasks=1, rate=1e6)
+    )
     do(world, START, 0, 0, (2, 1, 0))
     assert world.snapshot().running["restarts"].tolist() == [0]
     world.advance()
@@ -255,7 +261,9 @@ def test_restarts_are_the_steps_that_paid_for_a_change() -> None:
 
 
 def test_a_change_that_is_taken_back_in_the_same_step_is_paid_for() -> None:
-    world = world_of(tasks_scenario((cluster("edge-1"),), (kind("only", constant(4), share=1.0),), tasks=1, rate=1e6))
+    world = world_of(
+        tasks_scenario((cluster("edge-1"),), (task_type("only", constant(4), share=1.0),), tasks=1, rate=1e6)
+    )
     do(world, START, 0, 0, (2, 1, 0))
     world.advance()
     for gpus in (2, 1):
@@ -267,7 +275,7 @@ def test_a_change_that_is_taken_back_in_the_same_step_is_paid_for() -> None:
 
 def test_where_a_run_is_cut_tasks_under_way_end_and_those_to_come_count_for_nothing() -> None:
     scenario = tasks_scenario(
-        (cluster("edge-1"),), (kind("only", constant(4), share=1.0),), tasks=40, rate=2.0, most_steps=6
+        (cluster("edge-1"),), (task_type("only", constant(4), share=1.0),), tasks=40, rate=2.0, most_steps=6
     )
     world = world_of(scenario)
     do(world, START, 0, 0, (2, 1, 0))
@@ -288,7 +296,7 @@ def test_what_is_left_on_a_measured_curve_is_time_at_the_minimum(tmp_path: Path)
     # one with one GPU does 10 s of the 100, one with four GPUs 40 s; so 0.9 is left, and then 0.5.
     rows = [f"only,2,{gpu},{100 * t / gpu},{p}" for gpu in (1, 4) for t, p in ((0.25, 0.8), (1, 1))]
     (tmp_path / "c.csv").write_text("\n".join(["type,cpu,gpu,time_s,progress", *rows]))
-    types = (kind("only", Speed(form="trace", file=str(tmp_path / "c.csv"), **HERE), share=1.0),)
+    types = (task_type("only", Speed(form="trace", file=str(tmp_path / "c.csv"), **HERE), share=1.0),)
     world = world_of(tasks_scenario((cluster("edge-1"),), types, tasks=1, rate=1e6, switching=1.0))
     assert world.snapshot().pending["left"].tolist() == [1.0]
     do(world, START, 0, 0, (2, 1, 0))
@@ -351,7 +359,9 @@ def test_arrivals_are_poisson_and_reach_is_uniform_in_its_size() -> None:
 
 
 def test_noise_is_even_and_the_same_for_every_policy() -> None:
-    scenario = tasks_scenario(tasks=200, rate=500.0, progress_noise=0.2, types=(kind("only", constant(10), share=1.0),))
+    scenario = tasks_scenario(
+        tasks=200, rate=500.0, progress_noise=0.2, types=(task_type("only", constant(10), share=1.0),)
+    )
     found = []
     for order in (1, -1):
         world = world_of(scenario, 3)

@@ -197,7 +197,7 @@ def test_several_tasks_make_one_family(capsys: pytest.CaptureFixture[str]) -> No
     said = capsys.readouterr().out
     assert "answers: inference of 100 samples" in said
     scenario = load_tasks("out/family.yaml")
-    assert [kind.share for kind in scenario.types.values()] == [0.5, 0.5]
+    assert [task_type.share for task_type in scenario.types.values()] == [0.5, 0.5]
     assert {float(row["progress"]) for row in curves() if row["type"] == "answers"} <= {0.25, 0.5, 1}
     assert trace(*both, f"more={program(ANSWERS)}", "--target-loss", "trains=0.5") == 2  # the program has changed
     capsys.readouterr()
@@ -326,7 +326,7 @@ def test_the_tasks_that_ship_become_types_of_a_tapfinger_scenario(capsys: pytest
         assert min(losses) <= record["target_loss"] < losses[0]
     Path("mine.yaml").write_text(TAKEN_OVER)
     scenario = load_tasks("mine.yaml")
-    assert [kind.name for kind in scenario.types.values() if kind.share] == ["convnet", "inference"]
+    assert [task_type.name for task_type in scenario.types.values() if task_type.share] == ["convnet", "inference"]
     assert dict(scenario.clusters["edge-3"].amounts) == {"cpu": 16, "gpu": 16}
     out = ["--json", "out.json", "--policies", "tuned-rule,optimus,min", "--set", "tasks=30", "--seeds", "2"]
     assert main(["compare", "mine.yaml", *out]) == 0

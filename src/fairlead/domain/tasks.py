@@ -257,7 +257,7 @@ class TaskScenario:
 
     def _most(self, resource: Resource) -> int:
         has = max(cluster.amounts.get(resource.name, 0) for cluster in self.clusters.values())
-        needs = max(kind.minimum.get(resource.name, 0) for kind in self.types.values())
+        needs = max(task_type.minimum.get(resource.name, 0) for task_type in self.types.values())
         if not resource.elastic:
             return needs
         return has if resource.most_per_task is None else min(has, max(needs, resource.most_per_task))
@@ -287,7 +287,7 @@ def _sizes(s: TaskScenario) -> Iterator[Problem]:
     for cluster in s.clusters.values():
         if any(amount > _MOST_NUMBER for amount in cluster.amounts.values()):
             yield ("clusters", cluster.name, "amounts"), f"at most {_MOST_NUMBER:,} of a resource are possible"
-    shares = sum(kind.share for kind in s.types.values())
+    shares = sum(task_type.share for task_type in s.types.values())
     if s.types and abs(shares - 1) > 1e-9:
         yield ("types",), f"their shares add up to {shares:g}, not to 1"
     if s.resources and not any(_elastic(s)):
@@ -297,7 +297,7 @@ def _sizes(s: TaskScenario) -> Iterator[Problem]:
 def _elastic(s: TaskScenario) -> Iterator[str]:
     """The elastic resources that tasks may use."""
     for name, resource in s.resources.items():
-        if resource.elastic and any(kind.may_use(name) for kind in s.types.values()):
+        if resource.elastic and any(task_type.may_use(name) for task_type in s.types.values()):
             yield name
 
 
@@ -306,16 +306,16 @@ def _names(s: TaskScenario) -> Iterator[Problem]:
         for name in cluster.amounts:
             if name not in s.resources:
                 yield ("clusters", cluster.name, "amounts", name), f"unknown resource{nearest(name, s.resources)}"
-    for kind in s.types.values():
-        for name in kind.minimum:
+    for task_type in s.types.values():
+        for name in task_type.minimum:
             if name not in s.resources:
-                yield ("types", kind.name, "minimum", name), f"unknown resource{nearest(name, s.resources)}"
-        if not any(kind.minimum.values()):
-            yield ("types", kind.name, "minimum"), "a task needs some of at least one resource"
-        counts = kind.speed.resource
+                yield ("types", task_type.name, "minimum", name), f"unknown resource{nearest(name, s.resources)}"
+        if not any(task_type.minimum.values()):
+            yield ("types", task_type.name, "minimum"), "a task needs some of at least one resource"
+        counts = task_type.speed.resource
         if counts is not None and counts not in s.resources:
             yield (
-                ("types", kind.name, "speed", "resource"),
+                ("types", task_type.name, "speed", "resource"),
                 f"unknown resource {counts!r}{nearest(counts, s.resources)}",
             )
 
@@ -326,16 +326,16 @@ def _rule_names(s: TaskScenario) -> Iterator[Problem]:
         return
     if rule.by not in s.resources:
         yield ("tuned_rule", "by"), f"unknown resource {rule.by!r}{nearest(rule.by, s.resources)}"
-    for kind in rule.first:
-        if kind not in s.types:
-            yield ("tuned_rule", "first"), f"unknown type {kind!r}{nearest(kind, s.types)}"
+    for task_type in rule.first:
+        if task_type not in s.types:
+            yield ("tuned_rule", "first"), f"unknown type {task_type!r}{nearest(task_type, s.types)}"
     for field in ("wanted", "least"):
-        for kind, amounts in getattr(rule, field).items():
-            if kind not in s.types:
-                yield ("tuned_rule", field, kind), f"unknown type{nearest(kind, s.types)}"
+        for task_type, amounts in getattr(rule, field).items():
+            if task_type not in s.types:
+                yield ("tuned_rule", field, task_type), f"unknown type{nearest(task_type, s.types)}"
             for name in amounts:
                 if name not in s.resources:
-                    yield ("tuned_rule", field, kind, name), f"unknown resource{nearest(name, s.resources)}"
+                    yield ("tuned_rule", field, task_type, name), f"unknown resource{nearest(name, s.resources)}"
 
 
 def _fits(s: TaskScenario) -> Iterator[Problem]:
@@ -347,12 +347,12 @@ def _fits(s: TaskScenario) -> Iterator[Problem]:
     allocations = math.prod(most[name] + 1 for name in _elastic(s))
     if allocations > _MOST_ALLOCATIONS:
         yield ("resources",), f"{allocations:,} ways to serve a task: give elastic resources a most_per_task"
-    for kind in s.types.values():
-        allowed = [cluster for cluster in s.clusters.values() if kind.allowed(cluster)]
+    for task_type in s.types.values():
+        allowed = [cluster for cluster in s.clusters.values() if task_type.allowed(cluster)]
         if not allowed:
-            yield ("types", kind.name), "can run nowhere: no cluster has its region and certificates"
+            yield ("types", task_type.name), "can run nowhere: no cluster has its region and certificates"
         for cluster in allowed:
-            for name, needs in kind.minimum.items():
+            for name, needs in task_type.minimum.items():
                 if (has := cluster.amounts.get(name, 0)) < needs:
                     where = ("clusters", cluster.name, "amounts")
-                    yield where, f"{has} {name} are less than the {needs} that a task of type {kind.name!r} needs"
+                    yield where, f"{has} {name} are less than the {needs} that a task of type {task_type.name!r} needs"

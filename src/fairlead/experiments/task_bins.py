@@ -80,10 +80,10 @@ def _speeds(scenario: TaskScenario) -> dict[str, Any]:
     table = by_amounts(plan.steps, plan.most, plan.elastic)
     table = table[(..., *[-1] * (table.ndim - 1 - len(shown)))]  # (J, amounts of the first, of the second)
     made: dict[str, Any] = {}
-    for j, kind in enumerate(scenario.types):
+    for j, task_type in enumerate(scenario.types):
         axes = [_some(int(plan.minimum[j, k]), int(plan.most[k])) for k in shown]
         steps = table[j][np.ix_(*axes)].reshape(len(axes[0]), -1).tolist()
-        made[kind] = {"amounts": dict(zip(names, axes, strict=True)), "steps": steps}
+        made[task_type] = {"amounts": dict(zip(names, axes, strict=True)), "steps": steps}
     return made
 
 

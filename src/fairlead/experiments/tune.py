@@ -92,8 +92,8 @@ def _descend(trials: _Trials, rule: TunedRule) -> TunedRule:
     for _ in range(_MOST_ROUNDS):
         before = rule
         for j, k in places:
-            kind, name = facts.types[j], facts.resources[k]
-            tried = [_with(rule, kind, name, *way) for way in _ways(facts, j, k, name == rule.by)]
+            task_type, name = facts.types[j], facts.resources[k]
+            tried = [_with(rule, task_type, name, *way) for way in _ways(facts, j, k, name == rule.by)]
             best = min(tried, key=trials.mean)
             if trials.mean(best) < (1.0 - _LEAST_GAIN) * trials.mean(rule):
                 rule = best
@@ -108,8 +108,8 @@ def _ways(facts: TaskFacts, j: int, k: int, thorough: bool) -> list[tuple[int, i
     return [(w, n) for w in range(low, high + 1) for n in (range(low, w + 1) if thorough else sorted({low, w}))]
 
 
-def _with(rule: TunedRule, kind: str, name: str, wanted: int, least: int) -> TunedRule:
+def _with(rule: TunedRule, task_type: str, name: str, wanted: int, least: int) -> TunedRule:
     def put(table: Any, amount: int) -> dict[str, dict[str, int]]:
-        return {**table, kind: {**table.get(kind, {}), name: amount}}
+        return {**table, task_type: {**table.get(task_type, {}), name: amount}}
 
     return replace(rule, wanted=put(rule.wanted, wanted), least=put(rule.least, least))

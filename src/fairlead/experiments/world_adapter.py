@@ -77,7 +77,7 @@ def _tasks() -> WorldAdapter:
     from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
 
     def files(s: TaskScenario) -> list[str]:
-        return [kind.speed.file for kind in s.types.values() if kind.speed.file]
+        return [task_type.speed.file for task_type in s.types.values() if task_type.speed.file]
 
     def warnings(s: TaskScenario, policies: Iterable[str]) -> list[str]:
         learned = [p for p in map(find_task_policy, policies) if isinstance(p, LearnedTaskPolicy)]

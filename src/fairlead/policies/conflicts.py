@@ -23,12 +23,12 @@ _MORE: Final = 1.0 + 1e-5  # how much more counts as more
 
 
 @inlined
-def prior_of(free: Any, n: int, minimum: Any, kind: int, prior: int) -> float:
+def prior_of(free: Any, n: int, minimum: Any, task_type: int, prior: int) -> float:
     """The weight of a cluster's claim; `free` is (N, K), `minimum` (J, K)."""
     least = math.inf
     for k in range(minimum.shape[1]):
-        if minimum[kind, k] > 0:
-            least = min(least, free[n, k] / minimum[kind, k])
+        if minimum[task_type, k] > 0:
+            least = min(least, free[n, k] / minimum[task_type, k])
     return float(int(least)) if prior == COPIES else math.exp(least)  # softmax's denominator is the same for all
 
 

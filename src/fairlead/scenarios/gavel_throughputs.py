@@ -34,9 +34,9 @@ class Throughputs:
         return float(np.interp(gpus, self.gpus, self.steps_per_s))
 
 
-def read_throughputs(kind: TaskType) -> Throughputs:
+def read_throughputs(task_type: TaskType) -> Throughputs:
     """The throughputs of a type of tasks, checked."""
-    file, job, gpu = str(kind.speed.file), str(kind.speed.job), str(kind.speed.gpu)
+    file, job, gpu = str(task_type.speed.file), str(task_type.speed.job), str(task_type.speed.gpu)
     by_gpu = _read(file)
     if gpu not in by_gpu:
         raise UserError(f"{file}: unknown type of GPU {shown(gpu)}{nearest(gpu, by_gpu)}")
@@ -47,9 +47,9 @@ def read_throughputs(kind: TaskType) -> Throughputs:
     measured = sorted((n, float(figure)) for n, figure in alone.items() if _is_throughput(figure))
     if not measured:
         raise UserError(f"{file}: {job!r} has no figure of its own on {gpu!r} ('null', above 0)")
-    resource = str(kind.speed.resource)
-    if (least := kind.minimum.get(resource, 0)) < measured[0][0]:
-        what = f"the minimum of {kind.name!r} ({resource} {least}) was not measured"
+    resource = str(task_type.speed.resource)
+    if (least := task_type.minimum.get(resource, 0)) < measured[0][0]:
+        what = f"the minimum of {task_type.name!r} ({resource} {least}) was not measured"
         raise UserError(f"{file}: {what}: {job!r} has figures on {gpu!r} from {measured[0][0]} on")
     return Throughputs(tuple(n for n, _ in measured), tuple(figure for _, figure in measured))
 

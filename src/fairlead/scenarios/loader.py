@@ -64,11 +64,15 @@ def _arrival_files(s: Scenario) -> Iterator[tuple[DataPath, Callable[[], object]
 
 
 def _speed_files(s: TaskScenario) -> Iterator[tuple[DataPath, Callable[[], object]]]:
-    for kind in s.types.values():
-        if kind.speed.file:
-            gavel = kind.speed.form == "gavel"
-            read = functools.partial(read_throughputs, kind) if gavel else functools.partial(read_curves, s, kind)
-            yield ("types", kind.name, "speed", "file"), read
+    for task_type in s.types.values():
+        if task_type.speed.file:
+            gavel = task_type.speed.form == "gavel"
+            read = (
+                functools.partial(read_throughputs, task_type)
+                if gavel
+                else functools.partial(read_curves, s, task_type)
+            )
+            yield ("types", task_type.name, "speed", "file"), read
 
 
 _WORLDS = {
@@ -249,35 +253,35 @@ def _real_path(data: Any, location: Sequence[str | int]) -> tuple[DataPath, Any]
 
 
 def _message(world: _World, error: Any, same: list[Any], path: DataPath, value: Any) -> str:
-    kind, field = error["type"], str(path[-1]) if path else ""
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+    error_type, field = error["type"], str(path[-1]) if path else ""
+    if error_type in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"unknown field{nearest(field, _fields_at(world, path[:-1]))}"
-    if kind == "missing":
+    if error_type == "missing":
         return f"the field {str(error['loc'][-1]).rstrip('_')!r} is missing"
-    if kind == "value_error":
+    if error_type == "value_error":
         return str(error["ctx"]["error"])
-    if kind == "literal_error":
+    if error_type == "literal_error":
         return f"expected {error['ctx']['expected']}, got {shown(value)}"
     unit = next((u for suffix, u in sorted(_UNITS.items(), key=lambda x: -len(x[0])) if field.endswith(suffix)), "")
     if any(e["type"].startswith(("float", "int")) for e in same):
-        whole = "whole " if kind.startswith("int") else ""
+        whole = "whole " if error_type.startswith("int") else ""
         return f"expected a {whole}number{f' in {unit}' if unit else ''}, got {shown(value)}"
     return f"{error['msg'][0].lower()}{error['msg'][1:]}, got {shown(value)}"
 
 
 def _fields_at(world: _World, path: DataPath) -> list[str]:
     """The fields that the schema knows at a path."""
-    kinds: list[Any] = [world.noun]
+    classes: list[Any] = [world.noun]
     for part in path:
-        kinds = [k for kind in kinds for k in _children(kind, part)]
-    return [f.name.rstrip("_") for kind in kinds if dataclasses.is_dataclass(kind) for f in dataclasses.fields(kind)]
+        classes = [k for cls in classes for k in _children(cls, part)]
+    return [f.name.rstrip("_") for cls in classes if dataclasses.is_dataclass(cls) for f in dataclasses.fields(cls)]
 
 
-def _children(kind: Any, part: str | int) -> list[Any]:
-    if dataclasses.is_dataclass(kind):
-        hint = typing.get_type_hints(kind).get(str(part))
+def _children(cls: Any, part: str | int) -> list[Any]:
+    if dataclasses.is_dataclass(cls):
+        hint = typing.get_type_hints(cls).get(str(part))
         return _members(hint) if hint is not None else []
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    origin, arguments = typing.get_origin(cls), typing.get_args(cls)
     if origin is tuple:
         return _members(arguments[0])
     return _members(arguments[1]) if origin is Mapping else []

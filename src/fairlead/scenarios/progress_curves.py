@@ -52,28 +52,28 @@ class Curves:
         return sampled.tolist(), times[-1] / self.interval_s / (_POINTS - 1)
 
 
-def read_curves(scenario: TaskScenario, kind: TaskType) -> Curves:
+def read_curves(scenario: TaskScenario, task_type: TaskType) -> Curves:
     """The curves of a type, checked."""
-    file = str(kind.speed.file)
+    file = str(task_type.speed.file)
     names = tuple(r.name for r in scenario.resources.values() if r.elastic)
     measured: dict[tuple[int, ...], list[tuple[float, float]]] = {}
     known = set()
-    for line, row in _rows(file, names, [name for name in names if kind.minimum.get(name)]):
+    for line, row in _rows(file, names, [name for name in names if task_type.minimum.get(name)]):
         known.add(row["type"])
-        if row["type"] == kind.name:
+        if row["type"] == task_type.name:
             amounts = tuple(int(_number(file, line, name, row.get(name, "0"), whole=True)) for name in names)
             time_s, progress = (_number(file, line, name, row[name]) for name in ("time_s", "progress"))
             _append(file, line, measured.setdefault(amounts, [(0.0, 0.0)]), time_s, progress)
     if not measured:
-        raise UserError(f"{file}: has no rows of the type {kind.name!r}{nearest(kind.name, known)}")
+        raise UserError(f"{file}: has no rows of the type {task_type.name!r}{nearest(task_type.name, known)}")
     for amounts, points in measured.items():
         if points[-1][1] < 1.0:
             what = ", ".join(f"{n} {x}" for n, x in zip(names, amounts, strict=True))
-            raise UserError(f"{file}: the curve of {kind.name!r} at {what} ends at {points[-1][1]:g}, not at 1")
-    least = tuple(kind.minimum.get(name, 0) for name in names)
+            raise UserError(f"{file}: the curve of {task_type.name!r} at {what} ends at {points[-1][1]:g}, not at 1")
+    least = tuple(task_type.minimum.get(name, 0) for name in names)
     if not any(all(x <= low for x, low in zip(a, least, strict=True)) for a in measured):
         what = ", ".join(f"{n} {x}" for n, x in zip(names, least, strict=True))
-        raise UserError(f"{file}: the minimum of {kind.name!r} ({what}) was not measured")
+        raise UserError(f"{file}: the minimum of {task_type.name!r} ({what}) was not measured")
     return Curves(names, measured, scenario.rules.interval_s)
 
 
@@ -104,8 +104,8 @@ def _number(file: str, line: int, column: str, text: str, whole: bool = False) -
     try:
         number = float(int(text)) if whole else float(text)
     except (OverflowError, ValueError):
-        kind = "whole number" if whole else "number"
-        raise UserError(f"{file}:{line}: {column}: expected a {kind}, got {shown(text)}") from None
+        expected = "whole number" if whole else "number"
+        raise UserError(f"{file}:{line}: {column}: expected a {expected}, got {shown(text)}") from None
     if not 0 <= number < float("inf"):
         raise UserError(f"{file}:{line}: {column} must be 0 or above, got {shown(text)}")
     return number

@@ -30,7 +30,11 @@ class OrderedResources:
 
 def ordered_resources(scenario: TaskScenario) -> OrderedResources:
     """The resources of a scenario in the order of its worlds."""
-    curves = {name: read_curves(scenario, kind) for name, kind in scenario.types.items() if kind.speed.form == "trace"}
+    curves = {
+        name: read_curves(scenario, task_type)
+        for name, task_type in scenario.types.items()
+        if task_type.speed.form == "trace"
+    }
     ordered = sorted(scenario.resources.values(), key=lambda resource: _key(scenario, resource, curves))
     needed = [resource for resource in ordered if _needed(scenario, resource, curves)]
     elastic = [resource.name for resource in needed if resource.elastic]
@@ -41,16 +45,16 @@ def ordered_resources(scenario: TaskScenario) -> OrderedResources:
 def _needed(scenario: TaskScenario, resource: Resource, curves: _AllCurves) -> bool:
     """Whether tasks that arrive need the resource, or run faster with it."""
     return any(
-        kind.minimum.get(resource.name, 0) > 0
-        or (resource.elastic and (kind.speed.resource == resource.name or _measured(kind, resource, curves)))
-        for kind in scenario.types.values()
-        if kind.share > 0
+        task_type.minimum.get(resource.name, 0) > 0
+        or (resource.elastic and (task_type.speed.resource == resource.name or _measured(task_type, resource, curves)))
+        for task_type in scenario.types.values()
+        if task_type.share > 0
     )
 
 
-def _measured(kind: TaskType, resource: Resource, curves: _AllCurves) -> bool:
+def _measured(task_type: TaskType, resource: Resource, curves: _AllCurves) -> bool:
     """Whether a type was measured with some of a resource."""
-    return kind.name in curves and any(amount for amount, _ in curves[kind.name].profile(resource.name))
+    return task_type.name in curves and any(amount for amount, _ in curves[task_type.name].profile(resource.name))
 
 
 def _key(scenario: TaskScenario, resource: Resource, curves: _AllCurves) -> Any:
@@ -62,6 +66,6 @@ def _key(scenario: TaskScenario, resource: Resource, curves: _AllCurves) -> Any:
         resource.elastic,
         scenario.most_per_task()[name],
         [cluster.amounts.get(name, 0) for cluster in scenario.clusters.values()],
-        [(kind.minimum.get(name, 0), kind.speed.resource == name) for kind in scenario.types.values()],
+        [(task_type.minimum.get(name, 0), task_type.speed.resource == name) for task_type in scenario.types.values()],
         profiles,
     )

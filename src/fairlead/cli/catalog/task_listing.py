@@ -51,7 +51,7 @@ def show_task_scenario(out: Console, s: TaskScenario) -> None:
 
 def _given(s: TaskScenario, resource: Resource) -> str:
     """How much of a resource a task is given."""
-    if not any(kind.may_use(resource.name) for kind in s.types.values()):
+    if not any(task_type.may_use(resource.name) for task_type in s.types.values()):
         return "no task needs it"
     return f"at most {s.most_per_task()[resource.name]} a task" if resource.elastic else "as needed"
 

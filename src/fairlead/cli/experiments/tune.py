@@ -49,7 +49,7 @@ def as_yaml(rule: TunedRule) -> dict[str, Any]:
 
 
 def _plain(table: Any) -> dict[str, dict[str, int]]:
-    return {kind: dict(amounts) for kind, amounts in table.items()}
+    return {task_type: dict(amounts) for task_type, amounts in table.items()}
 
 
 def _show(found: Tuned, args: argparse.Namespace) -> None:

@@ -41,7 +41,7 @@ def completion_bound(plan: TaskPlan, worlds: TaskWorlds, b: int) -> float | None
     tasks, (clusters, resources) = len(worlds.task[b]), plan.capacity.shape
     reach = np.zeros(tasks, np.uint64)
     _fill_reach(plan, worlds, b, reach)
-    kinds, arrivals = worlds.task[b]["type"], worlds.task[b]["arrival"]
+    task_types, arrivals = worlds.task[b]["type"], worlds.task[b]["arrival"]
     last = int(arrivals.max()) + LATEST + int(max(steps.max() for _, steps in choices)) + 1
     starts = np.arange(LATEST + 1)
     begins = last * clusters * resources  # behind the rows of resources, those of starts: cluster n at t is t * N + n
@@ -49,7 +49,7 @@ def completion_bound(plan: TaskPlan, worlds: TaskWorlds, b: int) -> float | None
     cost, owner, rows, columns, values = [], [], [], [], []
     made = 0
     for i in range(tasks):
-        amounts, steps = choices[kinds[i]]  # (A, K), (A,)
+        amounts, steps = choices[task_types[i]]  # (A, K), (A,)
         cost.append(np.array([LATEST + 1 + steps.min()]))
         owner.append(np.array([i]))
         made += 1

@@ -98,9 +98,9 @@ class TaskPoint(Point):
         counts = self.detail(policy)["completion"]
         return [c / (sum(counts) or 1) for c in accumulate(counts)]
 
-    def given(self, policy: str, kind: str, resource: str) -> Spread | None:
+    def given(self, policy: str, task_type: str, resource: str) -> Spread | None:
         """What tasks of a type had of a resource when they ended; None when there are none."""
-        return Spread.of(self.detail(policy)["given"][kind].get(resource, []))
+        return Spread.of(self.detail(policy)["given"][task_type].get(resource, []))
 
     @property
     def widths(self) -> list[float]:

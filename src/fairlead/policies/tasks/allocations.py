@@ -36,14 +36,14 @@ def unit_of(k: int, most: Any, elastic: Any) -> int:
 
 
 @inlined
-def amounts_of(number: int, minimum: Any, most: Any, elastic: Any, kind: int, out: Any) -> None:
+def amounts_of(number: int, minimum: Any, most: Any, elastic: Any, task_type: int, out: Any) -> None:
     """The amounts (K,) of a number, for a task of a type: of what is not elastic its minimum."""
     rest = number
     for k in range(minimum.shape[1] - 1, -1, -1):
         if elastic[k]:
             out[k], rest = rest % (most[k] + 1), rest // (most[k] + 1)
         else:
-            out[k] = minimum[kind, k]
+            out[k] = minimum[task_type, k]
 
 
 @jit

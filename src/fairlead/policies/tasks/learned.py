@@ -229,14 +229,14 @@ def _settle(
             went[n] = True
             continue
         row = seen.slots[0, n, slot[n]]
-        kind = snapshot.pending[row].type
-        amounts_of(allocation[n], snapshot.minimum, snapshot.most, snapshot.elastic, kind, amounts[n])
+        task_type = snapshot.pending[row].type
+        amounts_of(allocation[n], snapshot.minimum, snapshot.most, snapshot.elastic, task_type, amounts[n])
         possible = True
         for k in range(amounts.shape[1]):
-            possible &= snapshot.minimum[kind, k] <= amounts[n, k] <= snapshot.free[n, k]
+            possible &= snapshot.minimum[task_type, k] <= amounts[n, k] <= snapshot.free[n, k]
         if not possible:
             return -1
-        wanted[n], prior[n] = row, prior_of(snapshot.free, n, snapshot.minimum, kind, which)
+        wanted[n], prior[n] = row, prior_of(snapshot.free, n, snapshot.minimum, task_type, which)
     resolve(wanted, score, prior)
     for n in range(clusters):
         if wanted[n] >= 0:

@@ -28,9 +28,9 @@ def place_anything(snapshot: Snapshot, u: float, out: Placements, at_random: boo
                             chosen, cluster = p, n
         if chosen < 0:
             return placed
-        kind = snapshot.pending[chosen].type
+        task_type = snapshot.pending[chosen].type
         for k in range(resources):
-            low = snapshot.minimum[kind, k]
+            low = snapshot.minimum[task_type, k]
             spare = min(snapshot.most[k], free[cluster, k]) - low if at_random and snapshot.elastic[k] else 0
             out.amounts[placed, k] = low + int(uniform(seed, POLICY, placed, 1 + k) * (spare + 1))
             free[cluster, k] -= out.amounts[placed, k]

@@ -43,16 +43,16 @@ def gather(snapshot: Snapshot) -> Tasks:
     for p in range(waits):
         numbers[runs + p] = snapshot.pending[p].task
     order = np.argsort(numbers)
-    kinds, was, left = np.empty_like(rows), np.empty_like(rows), np.empty(len(rows))
+    task_types, was, left = np.empty_like(rows), np.empty_like(rows), np.empty(len(rows))
     for t in range(len(order)):
         if order[t] < runs:
             task = snapshot.running[order[t]]
-            rows[t], kinds[t], was[t], left[t] = order[t], task.type, task.cluster, task.left
+            rows[t], task_types[t], was[t], left[t] = order[t], task.type, task.cluster, task.left
         else:
             waiting = snapshot.pending[order[t] - runs]
-            rows[t], kinds[t], was[t], left[t] = order[t] - runs, waiting.type, -1, waiting.left
+            rows[t], task_types[t], was[t], left[t] = order[t] - runs, waiting.type, -1, waiting.left
     amounts = np.zeros((len(rows), snapshot.free.shape[1]), np.int32)
-    return Tasks(rows, kinds, left, was, np.full(len(rows), -1, np.int64), amounts, snapshot.capacity.copy())
+    return Tasks(rows, task_types, left, was, np.full(len(rows), -1, np.int64), amounts, snapshot.capacity.copy())
 
 
 @jit

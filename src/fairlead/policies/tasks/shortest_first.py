@@ -2,7 +2,7 @@
 
 Of each type the cheapest allocation is the one of least steps x (largest share of all clusters' amounts that it takes),
 of equals the fastest; what it costs times what is left orders the tasks. A task starts on the cluster with the most
-room for its kind, with that allocation, or waits: it never pre-empts or resizes. An oracle: speeds and progress are not
+room for its type, with that allocation, or waits: it never pre-empts or resizes. An oracle: speeds and progress are not
 known to real schedulers.
 """
 
@@ -19,14 +19,14 @@ from fairlead.policies.tasks.interface import task_policy
 
 
 @jit
-def _cheapest(snapshot: Snapshot, kind: int, amounts: Any) -> float:
+def _cheapest(snapshot: Snapshot, task_type: int, amounts: Any) -> float:
     """Fill in a type's cheapest allocation; what it costs: steps x share of what all clusters have."""
     least, fastest, tried = np.inf, np.inf, np.empty_like(amounts)
     for a in range(snapshot.steps.shape[1]):
-        steps = snapshot.steps[kind, a]
+        steps = snapshot.steps[task_type, a]
         if not np.isfinite(steps):
             continue
-        amounts_of(a, snapshot.minimum, snapshot.most, snapshot.elastic, kind, tried)
+        amounts_of(a, snapshot.minimum, snapshot.most, snapshot.elastic, task_type, tried)
         share = 0.0
         for k in range(len(tried)):
             share = max(share, tried[k] / max(1, snapshot.capacity[:, k].sum()))
@@ -49,12 +49,12 @@ def shortest_first(snapshot: Snapshot, parameters: Any, u: float, out: Placement
     free, taken = snapshot.free.copy(), np.zeros(clusters, np.bool_)
     placed = 0
     for p in np.argsort(work, kind="mergesort"):
-        kind = snapshot.pending[p].type
+        task_type = snapshot.pending[p].type
         best, room = -1, 0.0
         for n in range(clusters):
             copies, fits = np.inf, not snapshot.excluded[p, n] & UNSEEN and not taken[n]
             for k in range(resources):
-                need = min(cheapest[kind, k], snapshot.capacity[n, k])
+                need = min(cheapest[task_type, k], snapshot.capacity[n, k])
                 fits &= free[n, k] >= need
                 if need > 0:
                     copies = min(copies, free[n, k] / need)
@@ -64,7 +64,7 @@ def shortest_first(snapshot: Snapshot, parameters: Any, u: float, out: Placement
             row = out.rows[placed]
             row.task, row.cluster, row.what = snapshot.pending[p].task, best, START
             for k in range(resources):
-                out.amounts[placed, k] = min(cheapest[kind, k], snapshot.capacity[best, k])
+                out.amounts[placed, k] = min(cheapest[task_type, k], snapshot.capacity[best, k])
                 free[best, k] -= out.amounts[placed, k]
             taken[best] = snapshot.single
             placed += 1

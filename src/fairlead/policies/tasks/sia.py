@@ -55,8 +55,8 @@ def _choices(snapshot: Snapshot, tasks: Tasks, lost: float) -> list[_Choice]:
     types, made = range(len(snapshot.minimum)), []
     configurations = [useful(snapshot.minimum[j], snapshot.most, snapshot.elastic, snapshot.steps[j]) for j in types]
     for t in range(len(tasks.row)):
-        kind, was = tasks.type[t], tasks.was[t]
-        slowest = configurations[kind][1].max()
+        task_type, was = tasks.type[t], tasks.was[t]
+        slowest = configurations[task_type][1].max()
         if was >= 0:
             clusters, has, task = [int(was)], snapshot.amounts[tasks.row[t]], snapshot.running[tasks.row[t]]
             factor = restart_factor(float(task["alive"]), int(task["restarts"]), lost)
@@ -66,7 +66,7 @@ def _choices(snapshot: Snapshot, tasks: Tasks, lost: float) -> list[_Choice]:
             ran = task["executed"] > 0
             factor = restart_factor(float(task["waited"]), int(task["restarts"]), lost) if ran else 1.0
         for n in clusters:
-            for amounts, steps in zip(*configurations[kind], strict=True):
+            for amounts, steps in zip(*configurations[task_type], strict=True):
                 if (amounts <= snapshot.capacity[n]).all():
                     same = has is not None and (amounts == has).all()
                     cost = ((1.0 if same else factor) * slowest / steps) ** _POWER

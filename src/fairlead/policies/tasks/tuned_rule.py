@@ -32,9 +32,9 @@ def parameters(facts: TaskFacts) -> Any:
         raise UserError(f"{facts.name} has no tuned_rule: `fairlead tune` finds one")
     ranks = [rule.first.index(name) if name in rule.first else len(rule.first) for name in facts.types]
     tables = [
-        given.get(kind, {}).get(resource, facts.minimum[j, k])
+        given.get(task_type, {}).get(resource, facts.minimum[j, k])
         for given in (rule.wanted, rule.least)
-        for j, kind in enumerate(facts.types)
+        for j, task_type in enumerate(facts.types)
         for k, resource in enumerate(facts.resources)
     ]
     head = [facts.resources.index(rule.by), rule.packing == "best", len(ranks)]
@@ -49,25 +49,27 @@ def tuned_rule(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -
 @jit
 def place(snapshot: Snapshot, parameters: Any, thrifty: bool, out: Placements) -> int:
     """What a rule of this family starts; a thrifty one gives no more than makes a task faster."""
-    types, (clusters, kinds) = int(parameters[2]), snapshot.free.shape
-    rank, wanted = parameters[3 : 3 + types], parameters[3 + types : 3 + types * (1 + kinds)]
-    least = parameters[3 + types * (1 + kinds) :]
+    types, (clusters, resources) = int(parameters[2]), snapshot.free.shape
+    rank, wanted = parameters[3 : 3 + types], parameters[3 + types : 3 + types * (1 + resources)]
+    least = parameters[3 + types * (1 + resources) :]
     free, taken = snapshot.free.copy(), np.zeros(clusters, np.bool_)
     order = _order(snapshot, rank)
     placed = 0
     for p in order:
         task = snapshot.pending[p]
-        first = task.type * kinds
-        n = _cluster(snapshot, p, free, taken, wanted[first : first + kinds], least[first : first + kinds], parameters)
+        first = task.type * resources
+        n = _cluster(
+            snapshot, p, free, taken, wanted[first : first + resources], least[first : first + resources], parameters
+        )
         if n < 0:
             continue
-        for k in range(kinds):
+        for k in range(resources):
             low = snapshot.minimum[task.type, k]
             amount = max(low, min(int(wanted[first + k]), snapshot.most[k], free[n, k])) if snapshot.elastic[k] else low
             out.amounts[placed, k] = amount
         if thrifty:
             _trim(snapshot, task.type, out.amounts[placed])
-        for k in range(kinds):
+        for k in range(resources):
             free[n, k] -= out.amounts[placed, k]
         row = out.rows[placed]
         row.task, row.cluster, row.what = task.task, n, START
@@ -77,15 +79,17 @@ def place(snapshot: Snapshot, parameters: Any, thrifty: bool, out: Placements) -
 
 
 @inlined
-def _trim(snapshot: Snapshot, kind: int, amounts: Any) -> None:
+def _trim(snapshot: Snapshot, task_type: int, amounts: Any) -> None:
     """Cut amounts to the least with which a task of this type takes no more steps: of accelerators first."""
     number = number_of(amounts, snapshot.most, snapshot.elastic)
-    longest = snapshot.steps[kind, number]
+    longest = snapshot.steps[task_type, number]
     for role in range(UNNEEDED):
         for k in range(len(amounts)):
             if snapshot.role[k] == role and snapshot.elastic[k]:
                 unit = unit_of(k, snapshot.most, snapshot.elastic)
-                while amounts[k] > snapshot.minimum[kind, k] and snapshot.steps[kind, number - unit] <= longest:
+                while (
+                    amounts[k] > snapshot.minimum[task_type, k] and snapshot.steps[task_type, number - unit] <= longest
+                ):
                     amounts[k], number = amounts[k] - 1, number - unit
 
 
@@ -111,14 +115,14 @@ def _order(snapshot: Snapshot, rank: Any) -> Any:
 @inlined
 def _cluster(snapshot: Snapshot, p: int, free: Any, taken: Any, wanted: Any, least: Any, parameters: Any) -> int:
     """Where a pending task goes; -1: it waits."""
-    by, best_fit, kind = int(parameters[0]), parameters[1] > 0, snapshot.pending[p].type
+    by, best_fit, task_type = int(parameters[0]), parameters[1] > 0, snapshot.pending[p].type
     chosen, tight = -1, False  # tight: all that is wanted is free there
     for n in range(snapshot.free.shape[0]):
         if snapshot.excluded[p, n] & UNSEEN or taken[n]:
             continue
         enough, whole = True, True
         for k in range(free.shape[1]):
-            low = snapshot.minimum[kind, k]
+            low = snapshot.minimum[task_type, k]
             if snapshot.elastic[k]:
                 low = max(low, min(int(least[k]), snapshot.capacity[n, k]))
                 whole &= free[n, k] >= max(low, int(wanted[k]))

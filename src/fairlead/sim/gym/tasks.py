@@ -86,8 +86,8 @@ class _Game:
         inside = (self._grid <= seen.free[0, n][elastic]).all(axis=1)
         for slot in np.flatnonzero(seen.fits[0, n]):
             row = seen.pending[0, seen.slots[0, n, slot]]
-            kind = int(row[resources : resources + self.batch.types].argmax())
-            possible[slot] = inside & (self._grid >= self.plan.minimum[kind][elastic]).all(axis=1)
+            task_type = int(row[resources : resources + self.batch.types].argmax())
+            possible[slot] = inside & (self._grid >= self.plan.minimum[task_type][elastic]).all(axis=1)
         return possible.ravel()
 
     def step(self, actions: Sequence[int]) -> float:

@@ -21,7 +21,7 @@ Amounts = dict[str, int]
 @dataclass
 class Task:
     number: int
-    kind: TaskType
+    type: TaskType
     arrival: int
     progress: float = 0.0
     amounts: Amounts = field(default_factory=dict)
@@ -52,22 +52,22 @@ class ReferenceTasks:
         tasks, time, types = [], 0.0, list(self.scenario.types.values())
         for i in range(self.scenario.workload.tasks):
             time += exponential(self.seed, TASK_GAP, i, 0) / self.scenario.workload.rate_per_step
-            u, total, kind = uniform(self.seed, TASK_TYPE, i, 0), 0.0, types[-1]
+            u, total, task_type = uniform(self.seed, TASK_TYPE, i, 0), 0.0, types[-1]
             for candidate in types:
                 total += candidate.share
                 if u < total:
-                    kind = candidate
+                    task_type = candidate
                     break
-            tasks.append(Task(i, kind, int(time)))
+            tasks.append(Task(i, task_type, int(time)))
         return tasks
 
     def reach(self, task: Task) -> set[str]:
-        allowed = [c for c in self.scenario.clusters.values() if task.kind.allowed(c)]
+        allowed = [c for c in self.scenario.clusters.values() if task.type.allowed(c)]
         found = self._by_links(task, allowed) if self.scenario.workload.reach.draw == "links" else self._subset(task)
         return {name for name in found if self._link(name)[2]}
 
     def _subset(self, task: Task) -> set[str]:
-        allowed = [n for n, c in enumerate(self.scenario.clusters.values()) if task.kind.allowed(c)]
+        allowed = [n for n, c in enumerate(self.scenario.clusters.values()) if task.type.allowed(c)]
         wanted = 1 + int(uniform(self.seed, TASK_REACH, task.number, 0) * len(allowed))
         chosen = set()
         for position, n in enumerate(allowed):
@@ -150,7 +150,7 @@ class ReferenceTasks:
     def _may_have(self, task: Task, amounts: Amounts, available: Amounts) -> bool:
         most = self.scenario.most_per_task()
         for name, resource in self.scenario.resources.items():
-            least = task.kind.minimum.get(name, 0)
+            least = task.type.minimum.get(name, 0)
             highest = most[name] if resource.elastic and name in self._needed() else least
             if not (least <= amounts[name] <= highest and amounts[name] <= available[name]):
                 return False
@@ -195,7 +195,7 @@ class ReferenceTasks:
             self.done.append(task)
 
     def _gain(self, task: Task) -> float:
-        speed = task.kind.speed
+        speed = task.type.speed
         if speed.form == "constant":
             return 1.0 / (speed.steps or math.inf)
         if speed.form == "trace":
@@ -206,7 +206,7 @@ class ReferenceTasks:
         return rate * math.sqrt(1.2 - task.progress) if speed.form == "released" else rate
 
     def _gain_by_throughput(self, task: Task) -> float:
-        speed, found = task.kind.speed, read_throughputs(task.kind)
+        speed, found = task.type.speed, read_throughputs(task.type)
         has, steps_per_s = task.amounts[speed.resource or ""], dict(zip(found.gpus, found.steps_per_s, strict=True))
         below = max(n for n in steps_per_s if n <= has)
         above = min((n for n in steps_per_s if n > has), default=below)
@@ -215,14 +215,14 @@ class ReferenceTasks:
         return throughput * self.scenario.rules.interval_s / (speed.total_steps or math.inf)
 
     def _gain_on_curve(self, task: Task) -> float:
-        curve, distance = self._curve(task.kind, task.amounts)
+        curve, distance = self._curve(task.type, task.amounts)
         place = self._place(curve, task.progress) + 1.0 / distance
         whole = min(int(place), len(curve) - 2)
         return curve[whole] + (place - whole) * (curve[whole + 1] - curve[whole]) - task.progress
 
-    def _curve(self, kind: TaskType, amounts: Amounts) -> tuple[list[float], float]:
+    def _curve(self, task_type: TaskType, amounts: Amounts) -> tuple[list[float], float]:
         """Progress at even distances, always rising, and that distance in steps."""
-        points, distance = self.resources.curves[kind.name].at(amounts)
+        points, distance = self.resources.curves[task_type.name].at(amounts)
         highest, curve = 0.0, []
         for i, point in enumerate(points):
             highest = max(highest, point)
@@ -236,13 +236,13 @@ class ReferenceTasks:
 
     def left(self, task: Task) -> float:
         """The share of its time that a task would still take at steady amounts; for curves, at its minimum."""
-        form = task.kind.speed.form
+        form = task.type.speed.form
         if form == "released":  # dp / dt = v sqrt(1.2 - p): v t = 2 (sqrt(1.2) - sqrt(1.2 - p))
             passed, whole = (2 * (math.sqrt(1.2) - math.sqrt(1.2 - p)) for p in (task.progress, 1.0))
             return 1 - passed / whole
         if form == "trace":
-            least = {r: task.kind.minimum.get(r, 0) for r in self.scenario.resources}
-            curve, _ = self._curve(task.kind, least)
+            least = {r: task.type.minimum.get(r, 0) for r in self.scenario.resources}
+            curve, _ = self._curve(task.type, least)
             return 1 - self._place(curve, task.progress) / (len(curve) - 1)
         return 1 - task.progress
 

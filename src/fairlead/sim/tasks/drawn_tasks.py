@@ -34,10 +34,10 @@ def draw_tasks(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
 @inlined
 def _type(plan: TaskPlan, seed: int, i: int) -> int:
     u = uniform(seed, TASK_TYPE, i, 0)
-    kind = 0
-    while kind < len(plan.shares) - 1 and u >= plan.shares[kind]:
-        kind += 1
-    return kind
+    task_type = 0
+    while task_type < len(plan.shares) - 1 and u >= plan.shares[task_type]:
+        task_type += 1
+    return task_type
 
 
 @inlined

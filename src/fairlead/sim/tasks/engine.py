@@ -62,18 +62,18 @@ def over(plan: TaskPlan, worlds: TaskWorlds, b: int) -> bool:
 
 
 @inlined
-def fits(plan: TaskPlan, free: Any, n: int, kind: int) -> bool:
+def fits(plan: TaskPlan, free: Any, n: int, task_type: int) -> bool:
     """Whether a cluster has the minimum of a type left; `free` is (N, K)."""
     for k in range(plan.minimum.shape[1]):
-        if free[n, k] < plan.minimum[kind, k]:
+        if free[n, k] < plan.minimum[task_type, k]:
             return False
     return True
 
 
 @inlined
-def _possible(plan: TaskPlan, kind: int, amounts: Any, k: int, most: int) -> bool:
+def _possible(plan: TaskPlan, task_type: int, amounts: Any, k: int, most: int) -> bool:
     """Whether a task of this type may have these amounts of resource `k`, of which `most` are there."""
-    least = plan.minimum[kind, k]
+    least = plan.minimum[task_type, k]
     highest = min(plan.most[k], most) if plan.elastic[k] else least
     return least <= amounts[k] <= highest and amounts[k] <= most
 

@@ -19,7 +19,7 @@ def facts_of(scenario: TaskScenario, plan: TaskPlan) -> TaskFacts:
         most=plan.most,
         elastic=plan.elastic,
         types=tuple(scenario.types),
-        shares=np.array([kind.share for kind in scenario.types.values()]),
+        shares=np.array([task_type.share for task_type in scenario.types.values()]),
         minimum=plan.minimum,
         steps=plan.steps,
         switching=scenario.rules.switching,

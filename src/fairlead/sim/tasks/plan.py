@@ -30,7 +30,7 @@ def build_task_plan(scenario: TaskScenario) -> TaskPlan:
     elastic = np.array([scenario.resources[name].elastic for name in names]) & is_needed
     role = np.where(is_needed, [scenario.resources[name].role_number for name in names], UNNEEDED).astype(np.int8)
     types = list(scenario.types.values())
-    minimum = _amounts(names, (kind.minimum for kind in types)) * is_needed
+    minimum = _amounts(names, (task_type.minimum for task_type in types)) * is_needed
     rate, curve, curves = _speeds(scenario, ordered, most, elastic)
     plan = TaskPlan(
         rules=_rules(scenario),
@@ -41,9 +41,9 @@ def build_task_plan(scenario: TaskScenario) -> TaskPlan:
         role=role,
         main=main_resources(role, elastic),
         resource=np.array([list(scenario.resources).index(name) for name in names], np.int32),
-        shares=np.cumsum([kind.share for kind in types]),
-        allowed=np.array([_allowed(scenario, kind) for kind in types], np.uint64),
-        form=np.array([_FORMS[kind.speed.form] for kind in types], np.int32),
+        shares=np.cumsum([task_type.share for task_type in types]),
+        allowed=np.array([_allowed(scenario, task_type) for task_type in types], np.uint64),
+        form=np.array([_FORMS[task_type.speed.form] for task_type in types], np.int32),
         rate=rate,
         curve=curve,
         curves=curves,
@@ -93,8 +93,8 @@ def _rules(s: TaskScenario) -> Any:
     return rules
 
 
-def _allowed(scenario: TaskScenario, kind: TaskType) -> int:
-    return sum(1 << n for n, cluster in enumerate(scenario.clusters.values()) if kind.allowed(cluster))
+def _allowed(scenario: TaskScenario, task_type: TaskType) -> int:
+    return sum(1 << n for n, cluster in enumerate(scenario.clusters.values()) if task_type.allowed(cluster))
 
 
 def _speeds(scenario: TaskScenario, ordered: OrderedResources, most: Any, elastic: Any) -> tuple[Any, ...]:
@@ -104,14 +104,14 @@ def _speeds(scenario: TaskScenario, ordered: OrderedResources, most: Any, elasti
     types = list(scenario.types.values())
     rate, curve = np.zeros((len(types), len(grid))), np.full((len(types), len(grid)), -1, np.int32)
     curves: list[float] = []
-    for j, kind in enumerate(types):
-        measured = ordered.curves.get(kind.name)
-        rate_at = _rate_at(scenario, kind) if measured is None else None
+    for j, task_type in enumerate(types):
+        measured = ordered.curves.get(task_type.name)
+        rate_at = _rate_at(scenario, task_type) if measured is None else None
         for a, amounts in enumerate(grid):
             given = dict(zip(elastic_names, amounts, strict=True))
-            if any(amount < kind.minimum.get(name, 0) for name, amount in given.items()):
+            if any(amount < task_type.minimum.get(name, 0) for name, amount in given.items()):
                 continue
-            given = {name: kind.minimum.get(name, 0) for name in ordered.names} | given
+            given = {name: task_type.minimum.get(name, 0) for name in ordered.names} | given
             if rate_at is not None:
                 rate[j, a] = rate_at(given)
             elif measured is not None:
@@ -121,13 +121,13 @@ def _speeds(scenario: TaskScenario, ordered: OrderedResources, most: Any, elasti
     return rate, curve, np.array(curves, np.float64)
 
 
-def _rate_at(scenario: TaskScenario, kind: TaskType) -> Callable[[dict[str, int]], float]:
+def _rate_at(scenario: TaskScenario, task_type: TaskType) -> Callable[[dict[str, int]], float]:
     """The rate of a type by its amounts."""
-    speed, counts = kind.speed, kind.speed.resource or ""
+    speed, counts = task_type.speed, task_type.speed.resource or ""
     if speed.form == "constant":
         return lambda amounts: 1.0 / (speed.steps or math.inf)
     if speed.form == "gavel":
-        throughputs, share = read_throughputs(kind), scenario.rules.interval_s / (speed.total_steps or math.inf)
+        throughputs, share = read_throughputs(task_type), scenario.rules.interval_s / (speed.total_steps or math.inf)
         return lambda amounts: throughputs.at(amounts[counts]) * share
     return lambda amounts: math.tanh(amounts[counts] / speed.scale)
 

@@ -120,10 +120,10 @@ def _answer(
 def _horizon(plan: TaskPlan) -> int:
     """How far to look: a task that is started now must be seen to end, and those that it keeps waiting."""
     longest = 1.0
-    for kind in range(plan.steps.shape[0]):
+    for task_type in range(plan.steps.shape[0]):
         least = np.inf
         for allocation in range(plan.steps.shape[1]):
-            least = min(least, plan.steps[kind, allocation])
+            least = min(least, plan.steps[task_type, allocation])
         if least < np.inf:
             longest = max(longest, least)
     return int(np.ceil(LOOK * longest))

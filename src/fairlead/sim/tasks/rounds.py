@@ -56,8 +56,8 @@ def wish(
         if went[b, n] or slot < 0 or slot >= seen.slots.shape[2] or seen.slots[b, n, slot] < 0:
             continue
         i = shown(worlds, b, seen.slots[b, n, slot])
-        kind = worlds.task[b, i].type
-        amounts_of(allocations[b, n], plan.minimum, plan.most, plan.elastic, kind, wishes.amounts[b, n])
+        task_type = worlds.task[b, i].type
+        amounts_of(allocations[b, n], plan.minimum, plan.most, plan.elastic, task_type, wishes.amounts[b, n])
         if startable(plan, worlds, b, i, n, wishes.amounts[b, n]):
             wishes.task[b, n], wishes.score[b, n] = i, scores[b, n]
 

@@ -14,14 +14,14 @@ _TOP = 1.2  # of the released form: tanh(amount / scale) * sqrt(1.2 - progress)
 
 
 @inlined
-def gain(plan: TaskPlan, kind: int, allocation: int, progress: float) -> float:
+def gain(plan: TaskPlan, task_type: int, allocation: int, progress: float) -> float:
     """A step's progress without noise."""
-    form = plan.form[kind]
+    form = plan.form[task_type]
     if form == RATE:
-        return plan.rate[kind, allocation]
+        return plan.rate[task_type, allocation]
     if form == ROOT:
-        return plan.rate[kind, allocation] * math.sqrt(_TOP - progress)
-    first = plan.curve[kind, allocation]
+        return plan.rate[task_type, allocation] * math.sqrt(_TOP - progress)
+    first = plan.curve[task_type, allocation]
     return _along(plan.curves, first, progress) if first >= 0 else 0.0
 
 
@@ -52,29 +52,29 @@ def _place(curves: Any, first: int, progress: float) -> float:
 
 
 @inlined
-def left(plan: TaskPlan, kind: int, progress: float) -> float:
+def left(plan: TaskPlan, task_type: int, progress: float) -> float:
     """The share of a task's work that is left, where work is what is done at an even pace.
 
     Along measured curves that pace is that of the minimum: the share of its time that is left.
     """
     if progress >= WHOLE:
         return 0.0
-    if plan.form[kind] == ROOT:
+    if plan.form[task_type] == ROOT:
         end = math.sqrt(_TOP - 1.0)
         return (math.sqrt(_TOP - progress) - end) / (math.sqrt(_TOP) - end)
-    if plan.form[kind] == CURVE:
-        first = plan.curve[kind, number_of(plan.minimum[kind], plan.most, plan.elastic)]
+    if plan.form[task_type] == CURVE:
+        first = plan.curve[task_type, number_of(plan.minimum[task_type], plan.most, plan.elastic)]
         return 1.0 - _place(plan.curves, first, progress) / (plan.curves[first] - 1.0)
     return 1.0 - progress
 
 
 @inlined
-def steps_to_end(plan: TaskPlan, kind: int, allocation: int, most: int) -> float:
+def steps_to_end(plan: TaskPlan, task_type: int, allocation: int, most: int) -> float:
     """Steps that a task takes with this allocation, without noise; infinite above `most`."""
     progress, steps = 0.0, 0
     while progress < WHOLE:
         if steps >= most:
             return math.inf
-        progress += gain(plan, kind, allocation, progress)
+        progress += gain(plan, task_type, allocation, progress)
         steps += 1
     return float(steps)

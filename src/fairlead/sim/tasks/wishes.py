@@ -82,10 +82,10 @@ def wish_at_random(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, d
                         left -= 1
         if wishes.task[b, n] == NOTHING:
             continue
-        kind = worlds.task[b, wishes.task[b, n]].type
+        task_type = worlds.task[b, wishes.task[b, n]].type
         wishes.score[b, n] = u
         for k in range(resources):
-            low = plan.minimum[kind, k]
+            low = plan.minimum[task_type, k]
             high = min(plan.most[k], worlds.free[b, n, k]) if plan.elastic[k] else low
             v = uniform(world.seed, POLICY, draw, (k + 1) * 64 + n)
             wishes.amounts[b, n, k] = low + int(v * (high - low + 1))

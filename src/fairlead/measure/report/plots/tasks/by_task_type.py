@@ -39,7 +39,7 @@ def _given(point: TaskPoint, resource: str, name: str, style: Style) -> Plot:
     rows = [
         {
             "policy": p,
-            "label": kind,
+            "label": task_type,
             "measured": round(spread.mean, 4),
             "measured_low": spread.low,
             "measured_high": spread.high,
@@ -47,8 +47,8 @@ def _given(point: TaskPoint, resource: str, name: str, style: Style) -> Plot:
             "spread": f"{spread.low:g} to {spread.high:g}",
         }
         for p in point.ranking
-        for kind in point.types
-        if (spread := point.given(p, kind, resource))
+        for task_type in point.types
+        if (spread := point.given(p, task_type, resource))
     ]
     best = [f"{row['label']} {row['text']}" for row in rows if row["policy"] == point.ranking[0]]
     texts = {"label": "type", "text": "mean", "spread": "eight tenths of tasks"}

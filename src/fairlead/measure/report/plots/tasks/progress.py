@@ -8,7 +8,7 @@ from fairlead.measure.report.plots.plot import Plot
 from fairlead.measure.report.style import HUES
 
 
-def progress(kind: str, curves: Mapping[str, Sequence[tuple[float, float]]], end: str) -> Plot:
+def progress(task_type: str, curves: Mapping[str, Sequence[tuple[float, float]]], end: str) -> Plot:
     """One plot of a type: points of (time_s, progress) by what it was given; `end` says when it is done."""
     rows = [
         {"given": given, "time_s": time_s, "progress": 100 * share}
@@ -21,7 +21,7 @@ def progress(kind: str, curves: Mapping[str, Sequence[tuple[float, float]]], end
     legend = {"title": None, "orient": "bottom", "columns": 4, "symbolType": "circle"}
     return Plot(
         "progress",
-        f"Progress of {kind}",
+        f"Progress of {task_type}",
         f"{end}; the run of median time of each allocation.",
         f"It takes {times}.",
         spec={

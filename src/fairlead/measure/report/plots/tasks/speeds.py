@@ -21,12 +21,15 @@ Axis = tuple[str, list[int]]  # a resource, and amounts of it
 def speeds(point: TaskPoint) -> list[Plot]:
     """A plot for each type, or why there is none."""
     names = safe_names(point.types)
-    return [_speed(kind, name, point.body["speeds"][kind]) for kind, name in zip(point.types, names, strict=True)]
+    return [
+        _speed(task_type, name, point.body["speeds"][task_type])
+        for task_type, name in zip(point.types, names, strict=True)
+    ]
 
 
-def _speed(kind: str, name: str, speed: Document) -> Plot:
+def _speed(task_type: str, name: str, speed: Document) -> Plot:
     axes, steps = _that_count(list(speed["amounts"].items()), [[number(s) for s in row] for row in speed["steps"]])
-    title, others = f"How long tasks of type {kind} run", [r for r in speed["amounts"] if r not in dict(axes)]
+    title, others = f"How long tasks of type {task_type} run", [r for r in speed["amounts"] if r not in dict(axes)]
     whatever = f", whatever it gets of {listed(others)}" if others else ""
     finite = [s for row in steps for s in row if math.isfinite(s)]
     if not axes or not finite:
@@ -38,7 +41,7 @@ def _speed(kind: str, name: str, speed: Document) -> Plot:
         title,
         f"Steps by what it is given of {listed([r for r, _ in axes])}{whatever}; without waiting, noise and changes of "
         f"amounts.{grey}",
-        f"{kind} takes {max(finite):g} steps where it is slowest and {min(finite):g} where it is fastest.",
+        f"{task_type} takes {max(finite):g} steps where it is slowest and {min(finite):g} where it is fastest.",
         spec=_map(axes[0], axes[1], steps) if len(axes) == 2 else _line(axes[0], [s for row in steps for s in row]),
         room_px=54,
     )
