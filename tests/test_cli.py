@@ -12,11 +12,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from fairlead.cli.main import main
+from fairlead.cli.main import _RUN, main
 from processes import alive, children, started
 
 FAIRLEAD = [sys.executable, "-m", "fairlead"]
@@ -240,6 +241,12 @@ def test_numbers_are_never_cut_whatever_the_terminal(columns: int) -> None:
     assert "…" not in plain
     assert "no room here for: " in plain
     assert re.search(r"random-proportional-latency +│ +\d+\.\d\d ±\d+\.\d\d +│", plain)
+
+
+@pytest.mark.parametrize("place", _RUN.values())
+def test_every_command_is_where_the_command_line_looks_for_it(place: str) -> None:
+    module, _, function = place.partition(":")
+    assert callable(getattr(import_module(f"fairlead.cli.{module}"), function))
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

@@ -157,7 +157,7 @@ def test_ctrl_c_keeps_what_is_finished(cluster: Cluster, tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_cluster_with_other_code_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     shutil.copytree(SOURCES / "fairlead", tmp_path / "fairlead")
-    with (tmp_path / "fairlead" / "sim" / "serving" / "summary.py").open("a") as source:
+    with (tmp_path / "fairlead" / "sim" / "serving" / "engine.py").open("a") as source:
         source.write("# changed\n")
     path = os.pathsep.join([str(tmp_path), cluster.path])
     code, stdout, stderr = fairlead(path, *QUESTION, "--ray", cluster.address)
