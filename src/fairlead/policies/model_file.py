@@ -127,7 +127,7 @@ def _limit_memory() -> None:
     about = onnxruntime.OrtMemoryInfo(
         "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
     )
-    limits = onnxruntime.OrtArenaCfg({"max_mem": MOST_MEMORY, "arena_extend_strategy": 1})
+    limits = onnxruntime.OrtArenaCfg({"max_mem": MOST_MEMORY})
     onnxruntime.create_and_register_allocator(about, limits)
 
 
