@@ -288,6 +288,11 @@ def _narrow(folder: Path) -> None:
     bundles.edit(folder, high=[0.0] * len(about["high"]))
 
 
+def _overflow(folder: Path) -> None:
+    about = json.loads((folder / "manifest.json").read_text())
+    bundles.edit(folder, high=[1e300] * len(about["high"]))
+
+
 FAULTS: dict[str, tuple[Fallback, Spoil]] = {
     "no folder": (Fallback.MISSING, shutil.rmtree),
     "no manifest": (Fallback.MISSING, lambda f: (f / "manifest.json").unlink()),
@@ -300,6 +305,8 @@ FAULTS: dict[str, tuple[Fallback, Spoil]] = {
     "manifest without sizes": (Fallback.CORRUPT, lambda f: bundles.edit(f, sizes=None)),
     "manifest of an unknown kind": (Fallback.CORRUPT, lambda f: bundles.edit(f, kind="oracle")),
     "ranges of another length": (Fallback.CORRUPT, lambda f: bundles.edit(f, low=[0.0])),
+    "a range beyond its numbers": (Fallback.CORRUPT, _overflow),
+    "manifest too large": (Fallback.CORRUPT, lambda f: (f / "manifest.json").write_text("[" + "[]," * 2**21 + "[]]")),
     "another hash": (Fallback.CORRUPT, lambda f: bundles.edit(f, sha256="0" * 64)),
     "a torn model": (Fallback.CORRUPT, lambda f: _replace_model(f, (f / "model.onnx").read_bytes()[:-40])),
     "another model": (Fallback.CORRUPT, lambda f: _replace_model(f, bundles.linear(np.zeros((2, 2)), [0.0, 0.0]))),
@@ -329,7 +336,14 @@ def test_a_selector_with_a_fault_falls_back(tmp_path: Path, case: str) -> None:
     live = Selector("bundle", Bundle(folder), Setting(3, 250.0))
     chosen = live.select(np.full((2, 7), 0.1, np.float32))
     assert chosen.tolist() == [len(live.rules) - 1] * 2
-    unread = "no folder", "no manifest", "manifest no JSON", "manifest a list", "manifest too deep"
+    unread = (
+        "no folder",
+        "no manifest",
+        "manifest no JSON",
+        "manifest a list",
+        "manifest too deep",
+        "manifest too large",
+    )
     unknown = "unknown fallback", "fallback of a name that no file has"
     assert live.rules[-1].name == ("load-balancing" if case in (*unread, *unknown) else "random")
     assert (live.decisions, dict(live.fallbacks)) == (2, {reason: 2})

@@ -323,6 +323,13 @@ def test_link_change_affects_what_is_sent_later() -> None:
     assert column(world, "latency_ms") == [20.0, 65.0, 67.0, 110.0]
 
 
+def test_what_ends_beyond_all_windows_counts_in_the_last() -> None:
+    """A window's number is an index that compiled code does not check."""
+    endless = scenario(variants=[variant(ms=1e15)])
+    world = play(endless, at(0, 10, work=1e15))
+    assert world.windows["late"].tolist() == [0, 2]
+
+
 def test_bandwidth_can_change() -> None:
     changes = [link_change(at_s=0.1, bandwidth_mbps=2.0)]
     world = play(scenario(links=[link(1.0, bandwidth_mbps=8.0)], changes=changes), at(0, 100, size_kb=3.0))

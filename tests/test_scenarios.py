@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from fairlead.domain.errors import UserError
 from fairlead.domain.scenario import check
 from fairlead.scenarios.loader import available, load
+from fairlead.sim.serving.plan import build_plan
 
 SHIPPED = ["aset-testbed", "co-dc-cloud", "dc-cloud", "ecsrl", "full-edge", "latency-minority", "shifting"]
 
@@ -168,6 +170,28 @@ WRONG = [
     ("workload/sources/a/sites", {"s": 0}, "s: 0", "sites need weights of 0 or above, not all 0"),
     ("workload/duration_s", 1e12, "workload", "requests: more than 2e+07 don't fit into memory"),
     ("rules/window_ms", 1e-7, "window_ms", "windows: use longer ones"),
+    ("links/0/delay_ms", 1e16, "delay_ms", "delay_ms must be at most 1e+15, got 1e+16"),
+    ("models/m/variants/v/latency/board/base_ms", 1e-13, "base_ms", "base_ms must be at least 1e-12, got 1e-13"),
+    ("models/m/variants/v/accuracy_sd", 1e16, "accuracy_sd", "accuracy_sd must be at most 1e+15"),
+    ("devices/board/power_busy_w", float("inf"), "power_busy_w", "power_busy_w must be finite, got inf"),
+    ("workload/sources/a/work", {"lognormal": [1, 1e16]}, "lognormal", "numbers must be at most 1e+15"),
+    ("workload/sources/a/deadline_ms", {"choice": [], "weights": []}, "choice", "at least one value"),
+    ("workload/sources/a/sites", {"s": float("inf")}, "s: .inf", "sites must be finite"),
+    (
+        "workload/sources/a/arrivals",
+        {"process": "mmpp", "burst_mean_s": 1e-9, "assumed": True},
+        "mmpp",
+        "arrivals and bursts to draw: 1e+08 are possible",
+    ),
+    (
+        "workload/sources/a/arrivals",
+        {"process": "mmpp", "calm_mean_s": 1e6, "burst_mean_s": 1e-3, "burst_factor": 1e10, "assumed": True},
+        "mmpp",
+        "arrivals and bursts to draw",
+    ),
+    ("workload/sources/a/length_s", {"exponential": 1e12}, "workload", "requests: more than 2e+07"),
+    ("deployments/0/servers", 10**9, "servers", "more than 1,000,000 servers in all"),
+    ("deployments/0/batching", {"max": 2**31, "assumed": True}, "batching", "max must be at most 1,000,000"),
     ("nodes/edge/name", "other", "name: other", "its name is its key, 'edge'"),
     ("links", [], "links", "no link from site 's' to node 'edge'"),
     ("links/0/to", "egde", "egde", "no node is called 'egde' (did you mean 'edge'?)"),
@@ -187,6 +211,40 @@ def test_what_is_wrong_is_said_in_one_line_with_file_and_line(
     assert message in text
     assert text.startswith(f"{file}:")
     assert abs(int(text.removeprefix(f"{file}:").split(":")[0]) - line_of(file, at)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("many", "what"), [("nodes", "links from sites and nodes to nodes"), ("link_changes", "changes of a link each")]
+)
+def test_a_scenario_that_is_too_large_is_refused_at_once(tmp_path: Path, many: str, what: str) -> None:
+    edge = {"device": "board", "assumed": True}
+    changes = [{"at_s": i, "delay_ms": 1, "assumed": True} for i in range(2000)]
+    made = {
+        "nodes": {"nodes": {"edge": edge} | {f"n{i}": edge for i in range(3000)}},
+        "link_changes": {"nodes": {"edge": edge} | {f"n{i}": edge for i in range(100)}, "link_changes": changes},
+    }
+    base = Path(small(tmp_path))
+    (tmp_path / "large.yaml").write_text(yaml.safe_dump({"extends": base.stem} | made[many]))
+    assert f" {what}: at most 4,000,000 are possible" in error_of(str(tmp_path / "large.yaml"))
+
+
+def test_thousands_of_nodes_and_links_are_checked_in_seconds(tmp_path: Path) -> None:
+    sites, nodes = [f"s{i}" for i in range(300)], [f"n{i}" for i in range(700)]
+    link = {"delay_ms": 1, "assumed": True}
+    large = {
+        "extends": Path(small(tmp_path)).stem,
+        "nodes": {name: {"device": "board", "assumed": True} for name in nodes},
+        "links": [{"from": "*", "to": name, **link} for name in ("edge", *nodes)]
+        + [{"from": s, "to": "n1*", **link} for s in sites],
+        "link_changes": [{"at_s": 1, "from": site, "delay_ms": 9, "assumed": True} for site in sites],
+        "workload": {"sites": ["s", *sites]},
+    }
+    (tmp_path / "large.yaml").write_text(yaml.safe_dump(large))
+    began = time.process_time()
+    plan = build_plan(load(str(tmp_path / "large.yaml")))
+    assert time.process_time() - began < 20  # three seconds; pair by pair it was many minutes
+    assert plan.links.shape == (301 + 701, 701)
+    assert len(plan.changes) == 300 * 701
 
 
 def test_a_missing_field_is_named(tmp_path: Path) -> None:

@@ -378,6 +378,11 @@ def test_shortest_first_takes_the_short_ones() -> None:
     assert all(task_types[i] == 1 for i in started)
 
 
+def test_shortest_first_starts_tasks_that_never_end_with_their_minimum() -> None:
+    scenario, world = all_at_once(task_type("endless", constant(1e9), 3, 3), tasks=2)
+    assert [amounts for *_, amounts in answer_of(scenario, "shortest-first", world)] == [[3, 3, 0]] * 2
+
+
 def test_better_informed_policies_are_better_where_the_order_counts() -> None:
     scenario, seeds = load_tasks("pointer-test"), range(6000, 6040)
     steps = {name: run_all(scenario, name, seeds)[1].world["alive_steps"] / 192 for name in ("min", "shortest-first")}

@@ -49,6 +49,25 @@ def test_poisson_counts_have_mean_and_variance_of_the_rate() -> None:
     assert seen.var(ddof=1) == approx(100.0, abs=4 * sqrt(2 * 100.0**2 / 400))
 
 
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"rate_qps": Draw(choice=(1.0, 1e10), weights=(1e9, 1.0))}, "requests were drawn: they don't fit into memory"),
+        ({"rate_qps": Draw(choice=(1.0, 1e15), weights=(1e14, 1.0))}, "time is not told so finely"),
+    ],
+)
+def test_draws_of_heavy_tails_are_refused_where_they_are_too_many(
+    more: dict[str, Any], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "fairlead.sim.serving.drawn_workload.sample", lambda number, u: np.full(len(u), max(number.choice))
+    )
+    made = scenario(sources=[source("a", length_s=1.0, **more)], rate_per_min=600.0, duration_s=10.0)
+    with pytest.raises(UserError, match=line) as error:
+        make_workload(made, 1)
+    assert str(error.value).startswith("workload.sources.a: ")
+
+
 def test_requests_come_in_order_of_time_within_the_duration() -> None:
     sources = [source("a"), source("b", length_s=1.0, rate_qps=5.0)]
     requests = make_workload(scenario(sources=sources, rate_per_min=600.0, duration_s=10.0), 1).requests

@@ -17,6 +17,7 @@ _UNPRINTABLE = re.compile(
     "\ud800-\udfff\ufffe\uffff]"  # no characters at all
 )
 
+_MOST_COMPARED = 1000
 _LONGEST_NAME, _MOST_NAMES, _LONGEST_VALUE, _LONGEST_LINE = 200, 60, 100, 500
 
 
@@ -39,7 +40,8 @@ class PolicyError(Exception):
 def nearest(name: str, known: Iterable[str]) -> str:
     """' (did you mean X?)' for the known name nearest to `name`, or the known names when none is near."""
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5) if len(name) <= _LONGEST_NAME else []
+    comparable = len(name) <= _LONGEST_NAME and len(known) <= _MOST_COMPARED
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5) if comparable else []
     if close:
         return f" (did you mean {close[0]!r}?)"
     more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""

@@ -5,11 +5,12 @@ Frozen, checked when made; read by the loader and the simulator. No arithmetic o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from fairlead.domain.provenance import Sourced, not_negative, positive
+from fairlead.domain.provenance import MOST, Sourced, not_negative, positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,8 @@ class Degradation(Sourced):
             if len({len(row) for row in table}) != 1:
                 raise ValueError("a degradation matrix needs rows of equal length")
             cells += [v for row in table for v in row]
-        if any(not cell >= 1 for cell in cells):
-            raise ValueError("degradation is a ratio to the time alone: 1 or above")
+        if any(not (1 <= cell <= MOST or cell == math.inf) for cell in cells):
+            raise ValueError("degradation is a ratio to the time alone: 1 or above, or .inf")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from fairlead.domain.provenance import STRICT, Sourced, not_negative, positive, share
+
+MOST_BATCH: Final = 1_000_000  #: Requests in a batch.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,8 @@ class Batching(Sourced):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(max=self.max)
+        if self.max > MOST_BATCH:
+            raise ValueError(f"max must be at most {MOST_BATCH:,}, got {self.max}")
         not_negative(wait_ms=self.wait_ms)
         share(fixed=self.fixed)
 

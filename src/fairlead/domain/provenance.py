@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import Final
 
 #: Unknown fields in a scenario file are errors (read by the loader's validator).
 STRICT = {"extra": "forbid"}
+
+#: No number of a scenario is larger, and none that must be above 0 is smaller: what is computed from them stays finite.
+MOST: Final = 1e15
+LEAST: Final = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +37,9 @@ class Sourced:
                 raise ValueError(f"assumed names a field that is not here: {unknown[0]!r}")
             if not self.source:
                 raise ValueError("a list of assumed fields needs 'source: ...' for the others")
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), int | float):
+                finite(**{field.name: value})
 
     def assumptions(self) -> str:
         """What is assumed here, in words; empty when nothing is."""
@@ -42,23 +50,29 @@ class Sourced:
         return ""
 
 
-def _finite(name: str, value: float) -> None:
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be finite, got {value}")
+def finite(**numbers: float) -> None:
+    """Raise unless each named number is one, and within what can be computed with."""
+    for name, value in numbers.items():
+        if not math.isfinite(value):
+            raise ValueError(f"{name} must be finite, got {value}")
+        if abs(value) > MOST:
+            raise ValueError(f"{name} must be at most {MOST:g}, got {value:g}")
 
 
 def positive(**numbers: float) -> None:
     """Raise unless each named number is above zero, and finite."""
+    finite(**numbers)
     for name, value in numbers.items():
-        _finite(name, value)
         if not value > 0:
             raise ValueError(f"{name} must be above 0, got {value:g}")
+        if value < LEAST:
+            raise ValueError(f"{name} must be at least {LEAST:g}, got {value:g}")
 
 
 def not_negative(**numbers: float) -> None:
     """Raise unless each named number is zero or above, and finite."""
+    finite(**numbers)
     for name, value in numbers.items():
-        _finite(name, value)
         if not value >= 0:
             raise ValueError(f"{name} must be 0 or above, got {value:g}")
 

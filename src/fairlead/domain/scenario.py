@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from fnmatch import fnmatchcase
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any, Literal
 
 from fairlead.domain.errors import nearest
 from fairlead.domain.hardware import Cluster, Device, Link, LinkChange, Node
 from fairlead.domain.models import Deployment, Model, Variant
+from fairlead.domain.name_patterns import Names, places
 from fairlead.domain.provenance import STRICT, Sourced, positive
-from fairlead.domain.workload import Workload, mean_of
+from fairlead.domain.scenario_limits import fleet_limits, workload_limits
+from fairlead.domain.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,18 +65,31 @@ class Scenario:
         """Every variant by its name, with its model."""
         return {v.name: (m, v) for m in self.models.values() for v in m.variants.values()}
 
+    @cached_property
+    def node_names(self) -> Names:
+        """The names of the nodes, for patterns."""
+        return Names(self.nodes)
+
+    @cached_property
+    def end_names(self) -> Names:
+        """The names of what links lead from, for patterns: of the sites, then of the nodes."""
+        return Names((*self.workload.sites, *self.nodes))
+
+    def nodes_of(self, deployment: Deployment) -> list[str]:
+        """Where it is placed: its patterns resolved."""
+        found = reduce(or_, map(self.node_names.like, deployment.nodes), 0)
+        return [self.node_names.names[n] for n in places(found)]
+
     def placements(self) -> list[tuple[Deployment, Variant, Node]]:
         """Deployments with patterns resolved: one entry per (variant, node), in the order of the models."""
         known = self.variants()
-        order = {v: i for i, v in enumerate(known)}
+        order, models = {v: i for i, v in enumerate(known)}, {m: i for i, m in enumerate(self.models)}
         found = [
-            (d, known[d.variant][1], node)
+            (d, known[d.variant][1], self.nodes[name])
             for d in sorted(self.deployments, key=lambda d: order[d.variant])
-            for node in self.nodes.values()
-            if any(fnmatchcase(node.name, pattern) for pattern in d.nodes)
+            for name in self.nodes_of(d)
         ]
-        models = list(self.models)
-        return sorted(found, key=lambda p: models.index(known[p[0].variant][0].name))
+        return sorted(found, key=lambda p: models[known[p[0].variant][0].name])
 
     def assumptions(self) -> list[tuple[str, str]]:
         """Every assumption as (path, words), for `fairlead show` and for result files."""
@@ -97,29 +113,20 @@ def assumptions_of(thing: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 Problem = tuple[tuple[str | int, ...], str]
-_MOST_REQUESTS = 2e7  # some 300 bytes each
-_MOST_WINDOWS = 2e7
 
 
 def check(scenario: Scenario) -> Iterator[Problem]:
-    """What is wrong across the nouns, as (path into the file, one line). Nothing when the scenario is sound."""
-    found = [*_too_large(scenario), *_unknown_names(scenario), *_links(scenario)]
-    yield from found or _fit(scenario)  # what fits where can be asked once all names are known
+    """What is wrong across the nouns, as (path into the file, one line). Nothing when the scenario is sound.
 
-
-def _too_large(s: Scenario) -> Iterator[Problem]:
-    """Refuse what no machine could hold, before anything is allocated."""
-    w = s.workload
-    expected = 0.0
-    for source in (x for x in w.sources.values() if x.arrivals.process != "trace"):
-        arrivals = w.arrivals_per_ms(source) * w.duration_s * 1000.0 * max([1.0, *(p.rate for p in source.phases)])
-        per_arrival = mean_of(source.length_s) * mean_of(source.rate_qps) if source.length_s is not None else 1.0
-        expected += arrivals * max(1.0, per_arrival)
-    if expected > _MOST_REQUESTS:
-        yield ("workload",), f"about {expected:.3g} requests: more than {_MOST_REQUESTS:g} don't fit into memory"
-    windows = w.duration_s * 1000.0 / s.rules.window_ms
-    if windows * len(s.nodes) > _MOST_WINDOWS:
-        yield ("rules", "window_ms"), f"{windows:.3g} windows: use longer ones ({_MOST_WINDOWS:g} / nodes at most)"
+    Each step takes it that those before found nothing.
+    """
+    for look in (workload_limits, _unknown_names, fleet_limits, _links, _fit):
+        sound = True
+        for problem in look(scenario):
+            sound = False
+            yield problem
+        if not sound:
+            return
 
 
 def _unknown_names(s: Scenario) -> Iterator[Problem]:
@@ -133,7 +140,7 @@ def _unknown_names(s: Scenario) -> Iterator[Problem]:
         if d.variant not in variants:
             yield ("deployments", i, "variant"), f"unknown variant {d.variant!r}{nearest(d.variant, variants)}"
         for pattern in d.nodes:
-            if not any(fnmatchcase(n, pattern) for n in s.nodes):
+            if not s.node_names.like(pattern):
                 yield ("deployments", i, "nodes"), f"no node is called {pattern!r}{nearest(pattern, s.nodes)}"
     for source in s.workload.sources.values():
         path = ("workload", "sources", source.name)
@@ -146,45 +153,56 @@ def _unknown_names(s: Scenario) -> Iterator[Problem]:
 
 
 def _links(s: Scenario) -> Iterator[Problem]:
-    ends = (*s.workload.sites, *s.nodes)
+    ends, nodes = s.end_names, s.node_names
     items: list[tuple[str, int, Link | LinkChange]] = [("links", i, link) for i, link in enumerate(s.links)]
     items += [("link_changes", i, change) for i, change in enumerate(s.link_changes)]
     for section, i, item in items:
-        if not any(fnmatchcase(e, item.from_) for e in ends):
-            yield (section, i, "from"), f"no site or node is called {item.from_!r}{nearest(item.from_, ends)}"
-        if not any(fnmatchcase(n, item.to) for n in s.nodes):
-            yield (section, i, "to"), f"no node is called {item.to!r}{nearest(item.to, s.nodes)}"
-    for site in s.workload.sites:
-        for node in s.nodes:
-            if not any(fnmatchcase(site, ln.from_) and fnmatchcase(node, ln.to) for ln in s.links):
-                yield ("links",), f"no link from site {site!r} to node {node!r}"
+        if not ends.like(item.from_):
+            yield (section, i, "from"), f"no site or node is called {item.from_!r}{nearest(item.from_, ends.names)}"
+        if not nodes.like(item.to):
+            yield (section, i, "to"), f"no node is called {item.to!r}{nearest(item.to, nodes.names)}"
+    linked = [0] * len(ends.names)  # of each end the nodes that it has a link to
+    for link in s.links:
+        for end in places(ends.like(link.from_)):
+            linked[end] |= nodes.like(link.to)
+    sites = len(s.workload.sites)
+    for end, site in enumerate(s.workload.sites):
+        for node in places(nodes.all & ~linked[end]):
+            yield ("links",), f"no link from site {site!r} to node {nodes.names[node]!r}"
     if s.rules.second_inference and s.rules.offload_from == "node":
-        for first in s.nodes:
-            for cloud in (n.name for n in s.nodes.values() if n.cloud and n.name != first):
-                if not any(fnmatchcase(first, ln.from_) and fnmatchcase(cloud, ln.to) for ln in s.links):
-                    yield ("links",), f"no link from node {first!r} to {cloud!r} for the second inference"
+        clouds = sum(1 << n for n, node in enumerate(s.nodes.values()) if node.cloud)
+        for n, first in enumerate(s.nodes):
+            for cloud in places(clouds & ~(1 << n) & ~linked[sites + n]):
+                words = f"no link from node {first!r} to {nodes.names[cloud]!r} for the second inference"
+                yield ("links",), words
     yield from _endless_outages(s)
 
 
 def _endless_outages(s: Scenario) -> Iterator[Problem]:
-    for end in (*s.workload.sites, *s.nodes):
-        for node in s.nodes:
-            down = -1
-            for i in sorted(range(len(s.link_changes)), key=lambda i: s.link_changes[i].at_s):
-                change = s.link_changes[i]
-                if change.up is not None and fnmatchcase(end, change.from_) and fnmatchcase(node, change.to):
-                    down = -1 if change.up else i
-            if down >= 0:
-                yield ("link_changes", down), f"the outage from {end!r} to {node!r} never ends (add 'up: true' later)"
-                return
+    ends, nodes = s.end_names, s.node_names
+    down = [0] * len(ends.names)  # of each end the nodes that it can't reach in the end
+    changes = [(i, change) for i, change in enumerate(s.link_changes) if change.up is not None]
+    changes.sort(key=lambda c: c[1].at_s)
+    for _, change in changes:
+        for end in places(ends.like(change.from_)):
+            down[end] = down[end] & ~nodes.like(change.to) if change.up else down[end] | nodes.like(change.to)
+    for end, name in enumerate(ends.names):
+        for node in places(down[end]):
+            here = [i for i, c in changes if ends.like(c.from_) >> end & 1 and nodes.like(c.to) >> node & 1]
+            words = f"the outage from {name!r} to {nodes.names[node]!r} never ends (add 'up: true' later)"
+            yield ("link_changes", here[-1]), words
+            return
 
 
 def _fit(s: Scenario) -> Iterator[Problem]:
     placements = s.placements()
     variants = s.variants()
     seen: set[tuple[str, str]] = set()
+    numbers = {id(d): i for i, d in reversed([*enumerate(s.deployments)])}
+    by_node: dict[str, list[tuple[Deployment, Variant]]] = {name: [] for name in s.nodes}
     for d, variant, node in placements:
-        path = ("deployments", s.deployments.index(d))
+        path = ("deployments", numbers[id(d)])
+        by_node[node.name].append((d, variant))
         if node.device not in variant.latency:
             yield path, f"{variant.name!r} has no latency on {node.device!r}, the device of {node.name!r}"
         if (variant.name, node.name) in seen:
@@ -198,7 +216,7 @@ def _fit(s: Scenario) -> Iterator[Problem]:
         if node.serving == "shared" and d.batching:
             yield path, f"batching needs a queue node, {node.name!r} is shared"
     for node in s.nodes.values():
-        here = [(d, v) for d, v, n in placements if n.name == node.name]
+        here = by_node[node.name]
         room = s.devices[node.device].memory_mb * node.count
         needed = sum(v.memory_mb + (v.run_mb if node.serving == "shared" else 0) for _, v in here)
         if needed > room:
@@ -208,8 +226,9 @@ def _fit(s: Scenario) -> Iterator[Problem]:
                 ("nodes", node.name),
                 f"the shares deployed on it add up to {sum(d.share for d, _ in here):g}, above 1",
             )
+    served = {variants[v.name][0].name for _, v, _ in placements}
     for source in s.workload.sources.values():
-        if not any(variants[v.name][0].name == source.model for _, v, _ in placements):
+        if source.model not in served:
             yield (
                 ("workload", "sources", source.name, "model"),
                 f"model {source.model!r} fits nowhere: none of its variants is deployed on any node",

@@ -19,7 +19,9 @@ from fairlead.domain.scenario import Problem, assumptions_of
 MOST_CLUSTERS = 64  # a task's reachable clusters are the bits of one word
 _MOST_TASKS = 1_000_000
 _MOST_NUMBER = 100_000  # of steps, of pending tasks, of units of a resource
-_MOST_ALLOCATIONS = 100_000
+_MOST_ALLOCATIONS = 100_000  # of one type of tasks
+_MOST_SPEEDS = 5_000_000  # of all types with all allocations
+_MOST_TYPES = 10_000
 _NEEDED = {  # fields of the forms of speed
     "constant": ("steps",),
     "paper": ("resource",),
@@ -284,6 +286,11 @@ def _sizes(s: TaskScenario) -> Iterator[Problem]:
     for path, number in (("pending", s.rules.pending), ("most_steps", s.rules.most_steps)):
         if number > _MOST_NUMBER:
             yield ("rules", path), f"at most {_MOST_NUMBER:,} are possible"
+    for i, change in enumerate(s.link_changes):
+        if change.at_step > _MOST_NUMBER:
+            yield ("link_changes", i, "at_step"), f"at most {_MOST_NUMBER:,} is possible"
+    if len(s.types) > _MOST_TYPES:
+        yield ("types",), f"{len(s.types)} of them: at most {_MOST_TYPES:,} are possible"
     for cluster in s.clusters.values():
         if any(amount > _MOST_NUMBER for amount in cluster.amounts.values()):
             yield ("clusters", cluster.name, "amounts"), f"at most {_MOST_NUMBER:,} of a resource are possible"
@@ -333,9 +340,11 @@ def _rule_names(s: TaskScenario) -> Iterator[Problem]:
         for task_type, amounts in getattr(rule, field).items():
             if task_type not in s.types:
                 yield ("tuned_rule", field, task_type), f"unknown type{nearest(task_type, s.types)}"
-            for name in amounts:
+            for name, amount in amounts.items():
                 if name not in s.resources:
                     yield ("tuned_rule", field, task_type, name), f"unknown resource{nearest(name, s.resources)}"
+                if not 0 <= amount <= _MOST_NUMBER:
+                    yield ("tuned_rule", field, task_type, name), f"0 to {_MOST_NUMBER:,} are possible"
 
 
 def _fits(s: TaskScenario) -> Iterator[Problem]:
@@ -347,6 +356,8 @@ def _fits(s: TaskScenario) -> Iterator[Problem]:
     allocations = math.prod(most[name] + 1 for name in _elastic(s))
     if allocations > _MOST_ALLOCATIONS:
         yield ("resources",), f"{allocations:,} ways to serve a task: give elastic resources a most_per_task"
+    if allocations * len(s.types) > _MOST_SPEEDS:
+        yield ("types",), f"{len(s.types)} of them, each with {allocations:,} ways to be served, are too many"
     for task_type in s.types.values():
         allowed = [cluster for cluster in s.clusters.values() if task_type.allowed(cluster)]
         if not allowed:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from fairlead.domain.provenance import STRICT, Sourced, not_negative, positive, share
+from fairlead.domain.provenance import STRICT, Sourced, finite, not_negative, positive, share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,23 +27,18 @@ class Draw:
         forms = (self.constant, self.uniform, self.exponential, self.lognormal, self.choice)
         if sum(form is not None for form in forms) != 1:
             raise ValueError("takes a number or exactly one of uniform, exponential, lognormal, choice")
+        if self.choice is not None and not self.choice:
+            raise ValueError("a choice needs at least one value")
         if self.weights is not None and (self.choice is None or len(self.weights) != len(self.choice)):
             raise ValueError("weights need a choice of the same length")
         if self.weights is not None and not (min(self.weights) >= 0 and sum(self.weights) > 0):
             raise ValueError("weights must be 0 or above, and not all 0")
-        if self.choice is not None and not self.choice:
-            raise ValueError("a choice needs at least one value")
         if self.uniform is not None and self.uniform[0] > self.uniform[1]:
             raise ValueError("uniform takes the lower end first")
-        numbers = (
-            self.constant,
-            *(self.uniform or ()),
-            self.exponential,
-            *(self.lognormal or ()),
-            *(self.choice or ()),
-        )
-        if not all(math.isfinite(n) for n in (*numbers, *(self.weights or ())) if n is not None):
-            raise ValueError("numbers must be finite")
+        given = (self.constant, *(self.uniform or ()), self.exponential, *(self.lognormal or ()), *(self.choice or ()))
+        for number in (*given, *(self.weights or ())):
+            if number is not None:
+                finite(numbers=number)
 
     def least(self) -> float:
         """The smallest value it can give."""
@@ -117,9 +112,18 @@ class Arrivals(Sourced):
         if (self.process == "trace") != bool(self.file):
             raise ValueError("process 'trace' and 'file' go together")
 
+    def levels(self) -> tuple[float, float]:
+        """The rates of `mmpp` in a calm and in a burst, as multiples of the mean rate."""
+        calm = (self.calm_mean_s + self.burst_mean_s) / (self.calm_mean_s + self.burst_factor * self.burst_mean_s)
+        return calm, calm * self.burst_factor
+
 
 def _weights(sites: Mapping[str, float] | None) -> None:
-    if sites is not None and not (sites and min(sites.values()) >= 0 and sum(sites.values()) > 0):
+    if sites is None:
+        return
+    for weight in sites.values():
+        finite(sites=weight)
+    if not (sites and min(sites.values()) >= 0 and sum(sites.values()) > 0):
         raise ValueError("sites need weights of 0 or above, not all 0")
 
 
@@ -178,6 +182,11 @@ class Source(Sourced):
         if list(self.phases) != sorted(self.phases, key=lambda p: p.at_s):
             raise ValueError("phases must be in order of at_s")
 
+    @property
+    def open_at_start(self) -> bool:
+        """Whether some of its streams are open at the start: those of exponential lengths, which have no memory."""
+        return isinstance(self.length_s, Draw) and self.length_s.exponential is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Workload(Sourced):
@@ -201,6 +210,26 @@ class Workload(Sourced):
         """The source's part of the rate, before phases and bursts; traces take no part."""
         drawn = math.fsum(s.share for s in self.sources.values() if s.arrivals.process != "trace")
         return self.rate_per_min / 60e3 * source.share / drawn
+
+    def expected_requests(self, source: Source) -> float:
+        """About how many requests the source sends at most, streams that are open at the start included."""
+        per_ms = self.arrivals_per_ms(source) * max([1.0, *(phase.rate for phase in source.phases)])
+        arrivals = per_ms * self.duration_s * 1000.0
+        if source.length_s is None:
+            return arrivals
+        length_s = mean_of(source.length_s)
+        if source.open_at_start:
+            arrivals += per_ms * length_s * 1000.0
+        return arrivals * max(1.0, min(length_s, self.duration_s) * mean_of(source.rate_qps))
+
+    def expected_draws(self, source: Source) -> float:
+        """About how much is drawn to know when its requests or streams arrive: bursts, and what is thinned out."""
+        arrivals = source.arrivals
+        per_ms = self.arrivals_per_ms(source) * max([1.0, *(phase.rate for phase in source.phases)])
+        if arrivals.process != "mmpp":
+            return per_ms * self.duration_s * 1000.0
+        bursts = 2.0 * self.duration_s / min(arrivals.calm_mean_s, arrivals.burst_mean_s)
+        return bursts + per_ms * self.duration_s * 1000.0 * max(arrivals.levels())
 
     @property
     def tenants(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from fairlead.domain.errors import UserError, one_line
 
 MB = 2**20
+_MOST_VALUES = 15_000_000  # of a JSON file
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -73,6 +74,8 @@ def read_text(path: str | Path, most_mb: float) -> str:
 def read_json(path: str | Path, most_mb: float) -> Any:
     """What a JSON file holds."""
     text = read_text(path, most_mb)
+    if sum(map(text.count, ",[{")) > _MOST_VALUES:  # empty ones take sixteen times as much as they are long
+        raise UserError(f"{path}: it has more than {_MOST_VALUES:,} values, which don't fit into memory")
     try:
         return json.loads(text)
     except RecursionError:

@@ -27,6 +27,7 @@ FORMAT: Final = 1
 SHIPPED: Final = Path(__file__).parent / "bundles"  #: Every folder in here is a policy of its name.
 PLACER: Final = "placer"  #: The kind of bundles that place tasks (`policies.tasks.learned`), and decide on no request.
 LAST_RESORT: Final = "load-balancing"  #: Decides for a bundle that names no rule.
+_MOST_MANIFEST: Final = 4 << 20  # bytes
 _VERSIONS: Final = {"selector": WINDOW_VERSION, "dispatcher": DISPATCH_VERSION}
 
 
@@ -214,7 +215,7 @@ def folder_hash(folder: Path) -> str:
 
 def read_manifest(file: Path) -> dict[str, Any] | Fault:
     try:
-        document = json.loads(read_model(file))
+        document = json.loads(read_model(file, _MOST_MANIFEST))
     except OSError as error:
         return Fault(Fallback.MISSING, f"{file.name}: {error.strerror}")
     except (ValueError, RecursionError) as error:
@@ -228,7 +229,8 @@ def _checked(document: dict[str, Any]) -> Manifest | Fault:
             return Fault(Fallback.VERSION, f"it has format {document['format']}, this version runs {FORMAT}")
         if document["features"] != (wanted := _VERSIONS[document["kind"]]):
             return Fault(Fallback.VERSION, f"trained on {document['features']!r}, this version shows {wanted!r}")
-        return _manifest(document)
+        with np.errstate(over="raise"):  # of numbers that float32 does not have
+            return _manifest(document)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         return Fault(Fallback.CORRUPT, f"manifest.json: {one_line(error)}")
 

@@ -26,16 +26,16 @@ class Refused(ValueError):
     """A model that is not opened, and why."""
 
 
-def read_model(file: Path) -> bytes:
-    """The content of a model's file. Raises OSError, or Refused for what is no file or too large."""
+def read_model(file: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """The content of a file of a bundle. Raises OSError, or Refused for what is no file or too large."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO without a writer would wait for one
     with os.fdopen(descriptor, "rb") as opened:
         about = os.fstat(opened.fileno())
         if not stat.S_ISREG(about.st_mode):
             raise Refused("it is no regular file")
-        if about.st_size > MOST_BYTES:
-            raise Refused(f"it has {about.st_size:,} bytes, at most {MOST_BYTES:,} are possible")
-        return opened.read(MOST_BYTES + 1)
+        if about.st_size > most_bytes:
+            raise Refused(f"it has {about.st_size:,} bytes, at most {most_bytes:,} are possible")
+        return opened.read(most_bytes + 1)
 
 
 def look_through(content: bytes) -> None:

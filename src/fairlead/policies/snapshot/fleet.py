@@ -5,7 +5,6 @@ Called by whoever decides or simulates, once per scenario; expects a scenario th
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Any
 
@@ -13,9 +12,10 @@ import numpy as np
 
 from fairlead.domain.hardware import Device, Node
 from fairlead.domain.models import Deployment, Variant
+from fairlead.domain.name_patterns import places
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.scenario import Scenario
-from fairlead.domain.workload import mean_of
+from fairlead.domain.workload import Source, mean_of
 from fairlead.policies.snapshot.fleet_arrays import DEPLOYMENT, LINK, MODEL, RULES, STATION, Fleet
 
 Placement = tuple[Deployment, Variant, Node]
@@ -151,24 +151,28 @@ def _table(device: Device, variants: list[Variant], alone_ms: list[float]) -> tu
 def _denied(scenario: Scenario, placements: list[Placement]) -> Any:
     sources = scenario.workload.sources.values()
     block = np.zeros((len(sources), len(placements)), np.uint16)
+    nodes = [list(scenario.nodes).index(node.name) for _, _, node in placements]
     for row, source in zip(block, sources, strict=True):
-        for d, (_, _, node) in enumerate(placements):
-            if (source.regions and node.region not in source.regions) or set(source.certificates) - set(
-                node.certificates
-            ):
-                row[d] = Reason.NOT_ALLOWED
+        if source.regions or source.certificates:
+            denied = [_is_denied(source, node) for node in scenario.nodes.values()]
+            row[:] = np.where(np.array(denied)[nodes], np.uint16(Reason.NOT_ALLOWED), np.uint16(0))
     return block
+
+
+def _is_denied(source: Source, node: Node) -> bool:
+    outside = source.regions and node.region not in source.regions
+    return bool(outside or set(source.certificates) - set(node.certificates))
 
 
 def _links(scenario: Scenario) -> Any:
     """The links at the start, from every site and node to every node."""
-    ends, nodes = (*scenario.workload.sites, *scenario.nodes), list(scenario.nodes)
-    links = np.zeros((len(ends), len(nodes)), LINK)
-    for row, end in enumerate(ends):
-        for column, node in enumerate(nodes):
-            for link in scenario.links if end != node else ():  # a node is no way from itself
-                if fnmatchcase(end, link.from_) and fnmatchcase(node, link.to):
-                    links[row, column] = (link.delay_ms, link.delay_sd_ms, per_kb_ms(link.bandwidth_mbps), 0.0)
+    ends, nodes = scenario.end_names, scenario.node_names
+    links = np.zeros((len(ends.names), len(nodes.names)), LINK)
+    for link in scenario.links:
+        here = np.ix_([*places(ends.like(link.from_))], [*places(nodes.like(link.to))])
+        links[here] = (link.delay_ms, link.delay_sd_ms, per_kb_ms(link.bandwidth_mbps), 0.0)
+    for node, name in enumerate(nodes.names):
+        links[[*places(ends.called(name))], node] = 0  # a node is no way from itself
     return links
 
 

@@ -22,6 +22,7 @@ from fairlead.policies.tasks.interface import task_policy
 def _cheapest(snapshot: Snapshot, task_type: int, amounts: Any) -> float:
     """Fill in a type's cheapest allocation; what it costs: steps x share of what all clusters have."""
     least, fastest, tried = np.inf, np.inf, np.empty_like(amounts)
+    amounts[:] = snapshot.minimum[task_type]  # of a type that never ends, whatever it gets
     for a in range(snapshot.steps.shape[1]):
         steps = snapshot.steps[task_type, a]
         if not np.isfinite(steps):

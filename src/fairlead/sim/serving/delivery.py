@@ -28,6 +28,12 @@ def delay_ms(link: Any, z: float) -> float:
 
 
 @inlined
+def window_at(plan: Any, world: Any, at_ms: float) -> int:
+    """The window of an instant; the last takes the rest, also what lies beyond the numbers that count windows."""
+    return int(min(at_ms / plan.rules[0].window_ms, len(world.windows) - 1.0))
+
+
+@inlined
 def answered(plan: Any, world: Any, job: int, now_ms: float) -> None:
     """The node has answered: deliver the answer, or repeat it in the cloud when it is not good enough."""
     deployment = plan.deployments[world.jobs[job].deployment]
@@ -52,7 +58,7 @@ def deliver(plan: Any, world: Any, job: int, now_ms: float) -> None:
     at_ms = now_ms + wait_ms + down_ms
     row.net_ms += wait_ms + down_ms
     row.latency_ms = at_ms - request.now_ms
-    window = world.windows[min(int(at_ms / plan.rules[0].window_ms), len(world.windows) - 1)]
+    window = world.windows[window_at(plan, world, at_ms)]
     if not in_time(row.latency_ms, request.deadline_ms):
         row.outcome = _LATE
         window.late += 1
@@ -116,5 +122,5 @@ def escalate(plan: Any, world: Any, job: int, now_ms: float) -> bool:
     book(plan, world, d, 1)
     push(world.heap, clock.joining, now_ms + travel_ms, job)
     clock.joining += 1
-    world.windows[min(int(now_ms / rules.window_ms), len(world.windows) - 1)].escalated += 1
+    world.windows[window_at(plan, world, now_ms)].escalated += 1
     return True

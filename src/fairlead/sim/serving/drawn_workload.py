@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.domain.errors import UserError
 from fairlead.domain.records import REQUEST
 from fairlead.domain.scenario import Scenario
-from fairlead.domain.workload import Draw, Number, Source
+from fairlead.domain.scenario_limits import MOST_REQUESTS
+from fairlead.domain.workload import Draw, Number, Source, mean_of
 from fairlead.policies import randomness as rnd
 from fairlead.policies.jit import jit
 from fairlead.scenarios.arrival_traces import Trace, read_trace
@@ -180,8 +182,8 @@ def _bursts(source: Source, duration_ms: float, first_id: int, seed: int) -> tup
     gaps[0::2] *= a.calm_mean_s * 1000.0
     gaps[1::2] *= a.burst_mean_s * 1000.0
     edges = np.concatenate([[0.0], np.cumsum(gaps)])
-    calm = (a.calm_mean_s + a.burst_mean_s) / (a.calm_mean_s + a.burst_factor * a.burst_mean_s)
-    levels = np.where(np.arange(len(edges)) % 2 == 0, calm, calm * a.burst_factor)
+    calm, burst = a.levels()
+    levels = np.where(np.arange(len(edges)) % 2 == 0, calm, burst)
     if _uniforms(seed, rnd.MODULATE, first_id, 1, 1)[0] < a.burst_mean_s / (a.burst_mean_s + a.calm_mean_s):
         return edges[1:] - edges[1], levels[1:]
     return edges, levels
@@ -221,10 +223,10 @@ def _initial_streams(scenario: Scenario, source: Source, first_id: int, seed: in
     Exact for exponential lengths, which have no memory, at a constant rate; streams of other lengths start at 0 like
     any other.
     """
-    if not (isinstance(source.length_s, Draw) and source.length_s.exponential is not None):
+    if source.length_s is None or not source.open_at_start:
         return 0
     rate, _ = _rate_profile(scenario, source, first_id, seed)
-    mean = float(rate(np.zeros(1))[0]) * source.length_s.exponential * 1000.0
+    mean = float(rate(np.zeros(1))[0]) * mean_of(source.length_s) * 1000.0
     return len(_poisson_times(seed, first_id + (_SOURCE_IDS >> 1), mean, 1.0)) if mean > 0 else 0
 
 
@@ -273,11 +275,24 @@ def _drawn_requests(scenario: Scenario, index: int, source: Source, seed: int) -
         return arrivals, _work(source, seed, first_id, n), _streams(np.empty(0))
     arrivals["rate_qps"] = draw(source.rate_qps, _RATE)
     ends = np.minimum(starts + draw(source.length_s, _LENGTH) * 1000.0, scenario.workload.duration_s * 1000.0)
+    _check_drawn(scenario, source, (ends - starts) * arrivals["rate_qps"] / 1000.0, arrivals["rate_qps"])
     times, of_stream = _stream_times(seed, first_id, starts, ends, arrivals["rate_qps"], source.spacing == "poisson")
     requests = _raw(arrivals).take(of_stream).view(REQUEST)
     requests["stream"] = of_stream
     requests["now_ms"] = times
     return requests, _work(source, seed, first_id, len(requests)), _streams(ends, early)
+
+
+def _check_drawn(scenario: Scenario, source: Source, requests: Any, rates_qps: Any) -> None:
+    """Refuse streams that send more than expected: lengths and rates of heavy tails can."""
+    if (most := float(rates_qps.max(initial=0.0))) * np.spacing(scenario.workload.duration_s * 1000.0) > 1.0:
+        raise UserError(f"{_place(source)}: a stream of {most:.3g} requests a second: time is not told so finely")
+    if (drawn := float(requests.sum())) > 2 * MOST_REQUESTS:
+        raise UserError(f"{_place(source)}: {drawn:.3g} requests were drawn: they don't fit into memory")
+
+
+def _place(source: Source) -> str:
+    return f"workload.sources.{source.name}"
 
 
 def _streams(ends: Any, early: int = 0) -> Any:

@@ -6,11 +6,15 @@ sound.
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import math
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from fairlead.domain.hardware import LinkChange
+from fairlead.domain.name_patterns import places
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.snapshot.fleet import build_fleet, per_kb_ms
 from fairlead.sim.serving.world_arrays import LINK_CHANGE, Plan
@@ -24,32 +28,37 @@ def build_plan(scenario: Scenario) -> Plan:
 
 def _all_changes(scenario: Scenario, links: Any) -> Any:
     """Each change of one link after the start as (time, row, node, new values)."""
-    changes: list[tuple[float, int, int, tuple[float, float, float, float]]] = []
-    for row, end in enumerate((*scenario.workload.sites, *scenario.nodes)):
-        for column, node in enumerate(scenario.nodes):
-            if end != node:
-                changes += _changes(scenario, end, node, row, column, tuple(links[row, column].tolist()))
-    changes.sort(key=lambda c: c[0])
-    return np.array(changes, LINK_CHANGE)
+    ends, nodes = scenario.end_names, scenario.node_names
+    of_link: dict[tuple[int, int], list[LinkChange]] = {}
+    for change in scenario.link_changes:
+        columns = [*places(nodes.like(change.to))]
+        for row in places(ends.like(change.from_)):
+            for column in columns:
+                if ends.names[row] != nodes.names[column]:
+                    of_link.setdefault((row, column), []).append(change)
+    changes = [
+        (at_ms, *link, state)
+        for link in sorted(of_link)
+        for at_ms, state in _states(of_link[link], tuple(links[link].tolist()))
+    ]
+    return np.array(sorted(changes, key=lambda change: change[0]), LINK_CHANGE)
 
 
-def _changes(
-    scenario: Scenario, end: str, node: str, row: int, column: int, start: tuple[float, ...]
-) -> list[tuple[float, int, int, tuple[float, float, float, float]]]:
+def _states(mine: list[LinkChange], start: tuple[float, ...]) -> list[tuple[float, tuple[float, float, float, float]]]:
     """How one link changes: its values after each instant at which something about it does."""
-    mine = [c for c in scenario.link_changes if fnmatchcase(end, c.from_) and fnmatchcase(node, c.to)]
     net_ms, sd_ms, ms_per_kb, _ = start
     up = True
     states: list[tuple[float, float, float, float, bool]] = []
-    for at_s in sorted({c.at_s for c in mine}):
-        for change in (c for c in mine if c.at_s == at_s):
+    by_time = groupby(sorted(mine, key=attrgetter("at_s")), key=attrgetter("at_s"))
+    for at_s, together in by_time:
+        for change in together:
             net_ms = net_ms if change.delay_ms is None else change.delay_ms
             sd_ms = sd_ms if change.delay_sd_ms is None else change.delay_sd_ms
             ms_per_kb = ms_per_kb if change.bandwidth_mbps is None else per_kb_ms(change.bandwidth_mbps)
             up = up if change.up is None else change.up
         states.append((at_s * 1000.0, net_ms, sd_ms, ms_per_kb, up))
-    found = []
-    for i, (at_ms, net, sd, per_kb, is_up) in enumerate(states):
-        up_at_ms = 0.0 if is_up else next(later[0] for later in states[i:] if later[4])
-        found.append((at_ms, row, column, (net, sd, per_kb, up_at_ms)))
-    return found
+    found, up_at_ms = [], math.inf
+    for at_ms, net, sd, per_kb, is_up in reversed(states):
+        up_at_ms = at_ms if is_up else up_at_ms
+        found.append((at_ms, (net, sd, per_kb, 0.0 if is_up else up_at_ms)))
+    return found[::-1]

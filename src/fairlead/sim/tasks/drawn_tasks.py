@@ -6,6 +6,8 @@ again when they change.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from fairlead.policies.jit import inlined
@@ -13,6 +15,7 @@ from fairlead.policies.randomness import TASK_GAP, TASK_REACH, TASK_TYPE, expone
 from fairlead.sim.tasks.world_arrays import FUTURE, TaskPlan, TaskWorlds
 
 _ONE = np.uint64(1)
+_NEVER: Final = 2.0**31 - 1.0  # a step that no episode reaches, and the last that can be written
 
 
 @inlined
@@ -23,7 +26,7 @@ def draw_tasks(plan: TaskPlan, worlds: TaskWorlds, b: int) -> None:
     for i in range(world.tasks):
         task = worlds.task[b, i]
         time += exponential(world.seed, TASK_GAP, i, 0) / world.rate
-        task.type, task.arrival = _type(plan, world.seed, i), int(time)
+        task.type, task.arrival = _type(plan, world.seed, i), int(min(time, _NEVER))
         task.progress = task.service = 0.0
         task.reach = task.seen = np.uint64(0)
         task.started = task.finished = task.cluster = -1
@@ -102,4 +105,4 @@ def draw_later(plan: TaskPlan, worlds: TaskWorlds, b: int, seed: int) -> None:
     for i in range(world.arrived, world.tasks):
         time += exponential(seed, TASK_GAP, i, 0) / world.rate
         worlds.task[b, i].type = _type(plan, seed, i)
-        worlds.task[b, i].arrival = int(time)
+        worlds.task[b, i].arrival = int(min(time, _NEVER))
