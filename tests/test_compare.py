@@ -15,7 +15,7 @@ from rich.console import Console
 from scipy import stats
 
 from builders import deploy, node, scenario, source
-from fairlead.cli.experiments.tables import show
+from fairlead.cli.experiments.tables import show_comparison
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
@@ -319,9 +319,9 @@ def test_names_are_kept_as_they_are_and_brackets_are_no_markup(capsys: pytest.Ca
     assert list(body["definition"]["nodes"]) == ["edge", "edge_"]
     assert "from" in body["definition"]["links"][0]
     assert {"utilisation_edge", "utilisation_edge_"} <= set(body["policies"]["closest"]["figures"])
-    show(Console(width=200), result, ["test_"], [])
-    assert "x[/y]" in (told := capsys.readouterr().out)
-    assert "sla [bold]" in told
+    show_comparison(Console(width=200), document, ["test_"])
+    assert "x[/y], %" in (told := capsys.readouterr().out.replace("\N{NO-BREAK SPACE}", " "))
+    assert "[bold], %" in told
 
 
 def test_when_results_can_not_be_kept_no_worker_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

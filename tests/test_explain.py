@@ -316,7 +316,8 @@ def test_the_command_shows_a_window_and_a_fallback(tmp_path: Path, capsys: pytes
     assert "requests/s" in text
     bundles.edit(folder, high=[0.0, *[10.0] * 6])
     text = say(capsys, "ecsrl", "--policy", str(folder), "--at", "2.1", *SHORT)
-    assert "The model did not decide (range), so the fallback rule closest did: qps " in text
+    assert "The fallback rule closest chose closest: the model of " in text
+    assert "did not decide (range). Beyond what was seen in training: qps " in " ".join(text.split())
 
 
 def test_the_report_is_made_fresh_and_from_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,20 +17,22 @@ import pytest
 
 import bundles
 from browser import Open
-from documents import BINS, EVIL, NODES, POLICIES, document, plain, refusals, swept, unfinished
+from documents import BINS, EVIL, NODES, POLICIES, document, estimate, plain, refusals, swept, unfinished
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
+from fairlead.measure.numerals import counted
 from fairlead.measure.report.comparison_page import page, write_report
 from fairlead.measure.report.degradation_document import devices
 from fairlead.measure.report.degradation_page import verdict as degradation_verdict
 from fairlead.measure.report.degradation_page import write_degradation_report
 from fairlead.measure.report.document import check, highlighted, points
 from fairlead.measure.report.explanation_page import write_explanation_report
-from fairlead.measure.report.phrases import verdict
+from fairlead.measure.report.phrases import percent, plus_minus, verdict
 from fairlead.measure.report.plot_files import write_plots
 from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
 from fairlead.measure.report.style import HUES, by_look, fill_of, look_of
 from fairlead.measure.report.tables import tables
+from fairlead.measure.statistics import Estimate
 
 
 def said(made: dict[str, Any]) -> str:
@@ -73,6 +75,47 @@ def test_a_later_policy_that_is_not_told_apart_is_named_although_the_second_is()
     )
 
 
+def test_numbers_are_written_whole_and_zero_has_no_sign() -> None:
+    assert plain(plus_minus(Estimate(-0.001, 0.0004, 5), "{:.2f}")) == "0.00 ± 0.00"
+    assert plain(percent(Estimate(-0.00001, math.nan, 1))) == "0.0"
+    assert [counted(n, "request") for n in (0, 1, 1.25, 2412)] == [
+        "0 requests", "1 request", "1 request", "2,412 requests",
+    ]  # fmt: skip
+
+
+def energies(made: dict[str, Any], **by_seed: list[float | None]) -> None:
+    """Give policies (with _ for -) their energy per success by seed, and the mean that follows."""
+    for name, values in by_seed.items():
+        policy = made["scenarios"]["shifting"]["policies"][name.replace("_", "-")]
+        known = [v for v in values if v is not None]
+        policy["by_seed"]["energy_per_success_mj"] = values
+        policy["figures"]["energy_per_success_mj"] = estimate(sum(known) / len(known), 1.0, len(known))
+
+
+def test_where_success_is_a_tie_the_verdict_tells_who_needs_less_energy() -> None:
+    made = document(["shifting"], ["closest", "cheaper", "farthest"])  # cheaper leads, closest and farthest follow
+    best, level, clear = points(made)[0].ranking
+    for policy, ci95 in ((level, 0.5), (clear, 0.001)):
+        made["scenarios"]["shifting"]["policies"][policy]["behind_best"]["ci95"] = ci95
+    assert "energy" not in said(made)  # the document has no energy by seed
+    energies(made, **{best: [100.0, 110.0, 120.0, 130.0, 140.0], level: [88.0, 98.0, 106.0, 114.0, 122.0]})
+    energies(made, **{clear: [1.0, 1.0, 1.0, 1.0, 1.0]})  # is behind in success for certain: no rival
+    assert f" {level} uses 12 % less energy per success than {best}." in said(made)
+    energies(made, **{best: [50.0, 60.0, 66.0, 74.0, 80.0]})
+    assert f" {best} uses 38 % less energy per success than {level}." in said(made)
+    energies(made, **{best: [80.0, 106.0, 98.0, 122.0, 114.0]})
+    assert "Energy per success does not tell them apart either." in said(made)
+    made["scenarios"]["shifting"]["policies"][level]["behind_best"]["ci95"] = 0.001
+    assert "nergy" not in said(made)  # success tells them apart
+
+
+def test_seeds_without_a_request_are_named() -> None:
+    made = document()
+    for policy in made["scenarios"]["shifting"]["policies"].values():
+        policy["by_seed"]["requests"] = [10, 0, 10, 0, 10]
+    assert said(made).endswith(" No request arrives with seeds 1 and 3; shares and times are means over the others.")
+
+
 def unsure(made: dict[str, Any], *policies: str) -> None:
     """Widen the intervals of what they are behind the best."""
     for policy in policies:
@@ -98,12 +141,24 @@ def test_the_verdict_claims_no_more_than_there_is(made: dict[str, Any], words: s
 
 
 def test_the_tables_have_every_policy_the_bound_and_the_phases() -> None:
-    html = plain(tables(points(document())[0]))
-    assert html.count('<th scope="row">closest</th>') == 6
-    assert '<th scope="row">upper bound</th><td>97.5 ± 0.4</td>' in html
-    assert "no-capacity 1.5, too-late 0.5" in html  # of 5 % that fail: 0.3 and 0.1 parts
-    assert re.findall(r"<th scope=\"col\">(\d+ to \d+ s)", html) == ["0 to 150 s", "150 to 450 s", "450 to 690 s"]
-    assert "<td>3,400 ± 40</td>" in html
+    outcomes, phases, *others = tables(points(document())[0])
+    assert len(others) == 4
+    assert all(table.rows == points(document())[0].ranking for table in (phases, *others))
+    assert outcomes.rows[:2] == ["upper bound", "cheaper"]
+    assert plain(outcomes.columns["success, %"][0]) == "97.5 ± 0.4"
+    assert outcomes.columns["late, %"][0] == ""
+    assert outcomes.columns["rejected for, %"][1] == "no-capacity 1.5, too-late 0.5"  # of 5 % that fail: 0.3, 0.1 parts
+    assert list(phases.columns) == ["policy", "0 to 150 s", "150 to 450 s", "450 to 690 s"]
+    assert "3,400 ± 40" in map(plain, tables(points(document())[0])[3].columns["energy per success, mJ"])
+
+
+def test_the_page_has_every_table_with_its_heads_and_rows() -> None:
+    html = plain(page(document()))
+    for table in tables(points(document())[0]):
+        assert all(f'<th scope="col">{heading}</th>' in html for heading in table.columns)
+        for row in zip(*table.columns.values(), strict=True):
+            cells = "".join(f"<td>{plain(cell)}</td>" for cell in row[1:])
+            assert f'<th scope="row">{row[0]}</th>{cells}' in html
 
 
 # The plots
@@ -992,6 +1047,21 @@ def test_the_page_forbids_every_connection_and_foreign_script() -> None:
     assert "unsafe-eval" not in policy
     assert "unsafe-inline" not in policy.split("style-src")[0]
     assert not re.search(r'(?:src|href)="(?!#)', html.split('<script type="application/json"')[0])
+
+
+def test_page_and_plots_say_which_workload_ran(tmp_path: Path) -> None:
+    made = swept([66, 99], policies=["closest"])
+    made["settings"]["set"] = ["duration_s=690"]
+    for value, body in zip((66, 99), made["scenarios"].values(), strict=True):
+        body |= {"title": "made up", "workload": f"{value} arrivals a minute for 690 s"}
+    assert "made up; with duration_s=690; 5 paired seeds<" in page(made)
+    write_plots(made, tmp_path)
+    assert "rate=99: made up; 99 arrivals a minute for 690 s; with duration_s=690<" in (
+        tmp_path / "rate=99-latency.svg"
+    ).read_text().replace("\N{NO-BREAK SPACE}", " ")
+    del made["scenarios"]["rate=66"]
+    made["settings"]["sweep"] = None
+    assert "made up; 99 arrivals a minute for 690 s; with duration_s=690; 5 paired seeds<" in page(made)
 
 
 def test_the_page_says_how_the_result_was_made() -> None:

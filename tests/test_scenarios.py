@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import yaml
 
 from fairlead.domain.errors import UserError
 from fairlead.domain.scenario import check
-from fairlead.scenarios.loader import available, load
+from fairlead.experiments.scenario_hints import hints
+from fairlead.scenarios.loader import available, available_tasks, load, load_tasks
 from fairlead.sim.serving.plan import build_plan
 
 SHIPPED = ["aset-testbed", "co-dc-cloud", "dc-cloud", "ecsrl", "full-edge", "latency-minority", "shifting"]
@@ -89,6 +91,27 @@ def test_the_scenarios_of_the_issue_ship_and_are_sound() -> None:
     assert sorted(available()) == SHIPPED
     for name in SHIPPED:
         assert list(check(load(name))) == []
+
+
+def test_titles_name_no_rate_and_no_length_which_set_may_change() -> None:
+    for scenario in (*map(load, available()), *map(load_tasks, available_tasks())):
+        found = re.search(r"\d (requests|tasks|arrivals|clients)|minute|second|\ds\b|a step", scenario.title)
+        assert not found, scenario.title
+
+
+def test_a_deadline_that_no_variant_can_meet_gets_a_hint() -> None:
+    assert [line for scenario in map(load, available()) for line in hints(scenario)] == []
+    (line,) = hints(load("ecsrl", ["workload.sources.detect.deadline_ms=0.1"]))
+    assert line == (
+        "ecsrl: workload.sources.detect.deadline_ms is 0.1 ms, less than the 25.06 ms of the fastest variant of "
+        "detection: was 0.1 s meant (100 ms)?"
+    )
+
+
+def test_what_arrives_is_told_from_what_was_set() -> None:
+    assert load("ecsrl", ["rate=18500", "duration_s=0.5"]).workload_in_words() == "18,500 arrivals a minute for 0.5 s"
+    assert load("shifting").workload_in_words().endswith(" s, in phases of other rates")
+    assert load_tasks("tapfinger-3", ["rate=2", "tasks=1"]).workload_in_words() == "1 task, 2 a step of 10 s"
 
 
 def test_the_three_aset_topologies_have_equal_total_capacity() -> None:
@@ -281,6 +304,9 @@ def test_extending_is_checked(tmp_path: Path) -> None:
     assert error_of(str(file)).endswith("other.yaml:1: extends: 'mine' extends this file in turn")
     file.write_text("title: x\nextends: mine\n")
     assert error_of(str(file)) == f"{file}:2: extends: it extends itself"
+    file.write_text("title: x\nextends: mine.yaml\n")
+    told = f"{file}:2: extends: expected the name of a scenario without its ending, got 'mine.yaml'"
+    assert error_of(str(file)) == told
     file.write_text("title: x\nextends: [ecsrl, ecsrl]\n")
     assert error_of(str(file)) == f"{file}:2: extends: 'ecsrl' is named twice"
     for n in range(9):  # each is extended by two, so that the last is read 512 times

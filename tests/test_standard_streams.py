@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,8 @@ class TestStreams:
         (row,) = (line for line in lines if line.startswith("| closest") and "+-" in line and "best" in line)
         heading = next(line for line in lines if line.startswith("| policy"))
         assert [i for i, c in enumerate(row) if c == "|"] == [i for i, c in enumerate(heading) if c == "|"]
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert all(re.fullmatch(r"closest|best|\d+\.\d+ \+- \d+\.\d+", cell) for cell in cells), cells
 
     def test_a_file_name_that_is_no_text_can_be_told(self, tmp_path: Path) -> None:
         line = rf"""{FAIRLEAD} show "$(printf 'a\377\033[31m.yaml')" """

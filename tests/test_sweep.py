@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import re
 import subprocess
 import sys
 import time
@@ -14,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from fairlead.cli.experiments.sweep_tables import show_sweep
 from fairlead.domain.errors import UserError
 from fairlead.experiments import fingerprint, workers
 from fairlead.experiments.checkpoint import Checkpoint
-from fairlead.experiments.compare import Comparison, compare
+from fairlead.experiments.compare import compare
 from fairlead.experiments.fingerprint import keys
 from fairlead.experiments.result_file import as_document, as_json
 from fairlead.experiments.sweep import Sweep, points, read_sweep
@@ -100,35 +96,9 @@ def test_the_document_of_a_sweep_has_its_points_by_label() -> None:
     assert list(document["scenarios"]) == ["rate=600", "rate=1200"]
     rates = [s["definition"]["workload"]["rate_per_min"] for s in document["scenarios"].values()]
     assert rates == [600, 1200]
+    words = [s["workload"] for s in document["scenarios"].values()]
+    assert words == ["600 arrivals a minute for 5 s", "1,200 arrivals a minute for 5 s"]
     assert all(s["definition"]["name"] == "ecsrl" and s["title"] for s in document["scenarios"].values())
-
-
-def tables(width: int) -> str:
-    """A sweep of made-up figures in a terminal of that width."""
-    scenarios = points(read_sweep("rate", "20:100:20"), "ecsrl", [])
-    result = Comparison(dict(scenarios), POLICIES, (0, 1))
-    for i, label in enumerate(scenarios):
-        for seed in (0, 1):
-            closest = {"success": 0.5 + 0.1 * i + 0.01 * seed, "late": 0.1, "inaccurate": 0.0, "rejected": 0.0}
-            closest["fallback_share"] = 0.0
-            balanced = closest | {"success": 0.75}
-            result.add(TrialResult(label, seed, {"closest": closest, "load-balancing": balanced}, {}, {}, 0.95))
-    text = io.StringIO()
-    show_sweep(Console(file=text, width=width), result, "ecsrl", ["duration_s=5"])
-    return text.getvalue()
-
-
-@pytest.mark.parametrize("width", [50, 80, 200])
-def test_the_tables_mark_the_best_show_the_bound_and_cut_nothing(width: int) -> None:
-    text = tables(width)
-    success, late = text.split("late")[:2]
-    assert "…" not in text
-    assert max(map(len, text.splitlines())) <= width
-    for label in ("rate=20", "rate=40", "rate=60", "rate=80", "rate=100"):
-        assert len(re.findall(rf"{label} ", success)) == len(re.findall(rf"{label} ", late)) == 1
-    assert sorted(re.findall(r"\* \d+\.\d+", success)) == ["* 75.00"] * 3 + ["* 80.50", "* 90.50"]
-    assert success.count("95.00 ±0.00") == 5
-    assert "rejected: none" in text
 
 
 # ---- checkpoints

@@ -21,7 +21,7 @@ class _Console(Console):
     """
 
     def render_str(self, text: str, **options: Any) -> Text:
-        lines = "\n".join(map(printable, text.split("\n")))
+        lines = "\n".join(map(printable, text.replace("\N{NO-BREAK SPACE}", " ").split("\n")))
         return super().render_str(encodable(lines, self.encoding), **options)
 
     def on_broken_pipe(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from fairlead.domain.errors import printable
 
 STANDARD_OUTPUT = "standard output"
-_SPELLED = {"±": "+-", "²": "2", "∞": "inf", "…": "..."}
+_SPELLED = {"±": "+-", "²": "2", "∞": "inf", "…": "...", "\N{EN DASH}": "-", "\N{NO-BREAK SPACE}": " "}
 
 
 def say(text: str, flush: bool = False) -> None:

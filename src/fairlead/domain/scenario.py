@@ -61,6 +61,10 @@ class Scenario:
             for c in names
         )
 
+    def workload_in_words(self) -> str:
+        """How much arrives, and for how long."""
+        return self.workload.in_words()
+
     def variants(self) -> dict[str, tuple[Model, Variant]]:
         """Every variant by its name, with its model."""
         return {v.name: (m, v) for m in self.models.values() for v in m.variants.values()}

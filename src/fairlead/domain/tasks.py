@@ -253,6 +253,11 @@ class TaskScenario:
     link_changes: tuple[TaskLinkChange, ...] = ()  # what the network does over time
     tuned_rule: TunedRule | None = None  # what the policy `tuned-rule` does here
 
+    def workload_in_words(self) -> str:
+        """How much arrives: '600 tasks, 3 a step of 10 s'."""
+        tasks, rate = self.workload.tasks, self.workload.rate_per_step
+        return f"{tasks:,} task{'' if tasks == 1 else 's'}, {rate:,.12g} a step of {self.rules.interval_s:,.12g} s"
+
     def most_per_task(self) -> dict[str, int]:
         """Of each resource, the most that one task can be given anywhere."""
         return {r.name: self._most(r) for r in self.resources.values()}

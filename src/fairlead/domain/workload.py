@@ -231,6 +231,14 @@ class Workload(Sourced):
         bursts = 2.0 * self.duration_s / min(arrivals.calm_mean_s, arrivals.burst_mean_s)
         return bursts + per_ms * self.duration_s * 1000.0 * max(arrivals.levels())
 
+    def in_words(self) -> str:
+        """How much arrives, and for how long: '60 arrivals a minute for 300 s'."""
+        drawn = any(s.arrivals.process != "trace" for s in self.sources.values())
+        traced = any(s.arrivals.process == "trace" for s in self.sources.values())
+        rates = [f"{self.rate_per_min:,.12g} arrivals a minute"] * drawn + ["arrivals of traces"] * traced
+        phases = any(phase.rate != 1.0 for s in self.sources.values() for phase in s.phases)
+        return f"{' and '.join(rates)} for {self.duration_s:,.12g} s{', in phases of other rates' if phases else ''}"
+
     @property
     def tenants(self) -> tuple[str, ...]:
         """Who pays, in order of appearance."""

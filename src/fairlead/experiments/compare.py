@@ -102,7 +102,7 @@ class Comparison:
 
     @cached_property
     def warnings(self) -> list[str]:
-        """What to know of policies that were run before their figures are believed: a line each."""
+        """What to know before the figures are believed, of scenarios and of policies that were run: a line each."""
         ran = [policy for policy in self.policies if policy not in self.failures]
         return list(dict.fromkeys(line for s in self.scenarios.values() for line in self.adapter.warnings(s, ran)))
 

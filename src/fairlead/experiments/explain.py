@@ -127,6 +127,7 @@ def as_document(found: Explanation, scenario: Scenario, policy: Policy, **settin
         "versions": versions([policy]),
         "settings": {"scenario": scenario.name, "policy": policy.name, "hash": policy.hash, **settings},
         "title": scenario.title,
+        "workload": scenario.workload_in_words(),
         "assumptions": [f"{path}: {words}" for path, words in scenario.assumptions()],
         "soon_s": SOON_S,
         "decision": asdict(found),

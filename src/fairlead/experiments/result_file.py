@@ -82,6 +82,7 @@ def _scenario(result: Comparison, label: str) -> dict[str, Any]:
     ranking, seeds, scenario = result.ranking(label), result.done_seeds(label), result.scenarios[label]
     return {
         "title": scenario.title,
+        "workload": scenario.workload_in_words(),
         "seeds": seeds,
         "best": ranking[0] if ranking else None,
         "ranking": ranking,

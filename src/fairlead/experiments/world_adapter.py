@@ -37,7 +37,7 @@ class WorldAdapter:
     files: Callable[[Any], list[str]]  # what a scenario reads beside itself
     summed: Callable[[], Summed]
     axes: Callable[[Any], dict[str, Any]]  # what the bins of details are, and what reports draw of a scenario itself
-    warnings: Callable[[Any, Iterable[str]], list[str]]  # what to know of policies on a scenario, a line each
+    warnings: Callable[[Any, Iterable[str]], list[str]]  # what to know of a scenario and policies on it, a line each
 
     def policy_key(self, name: str) -> str:
         """What `fingerprint` knows a policy by."""
@@ -51,6 +51,7 @@ def adapter_of(scenario: AnyScenario) -> WorldAdapter:
 
 def _serving() -> WorldAdapter:
     from fairlead.experiments.scenario_changes import changes
+    from fairlead.experiments.scenario_hints import hints
     from fairlead.experiments.serving_trial import run_serving_trial
     from fairlead.measure.serving_bins import LATENCY_MS, BinSum, time_edges_s
     from fairlead.policies.interface import find, rules
@@ -63,7 +64,7 @@ def _serving() -> WorldAdapter:
         return times | {"latency_ms": list(LATENCY_MS)}
 
     def warnings(s: Scenario, policies: Iterable[str]) -> list[str]:
-        return []  # what is unlike the training counts as a fallback there
+        return hints(s)  # what is unlike a policy's training counts as a fallback there
 
     return WorldAdapter("serving", "success", 1, run_serving_trial, find, rules, files, BinSum, axes, warnings)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 def counted(number: float, noun: str) -> str:
     """'1 seed', '2,412 seeds'."""
-    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
+    text = f"{number:,.0f}"
+    return f"{text} {noun}{'' if text == '1' else 's'}"
 
 
 def duration(seconds: float) -> str:

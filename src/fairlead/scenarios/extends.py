@@ -62,6 +62,8 @@ class _Reading:
             return beside
         if base in self.known:
             return self.known[base]
+        if base.endswith((".yaml", ".yml")):
+            raise UserError(f"{told}: expected the name of a scenario without its ending, got {shown(base)}")
         raise UserError(f"{told}: unknown scenario {shown(base)}{nearest(base, self.known)}")
 
 

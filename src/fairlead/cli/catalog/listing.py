@@ -17,6 +17,7 @@ from fairlead.domain.models import Deployment, Latency, Variant
 from fairlead.domain.scenario import Scenario
 from fairlead.domain.tasks import TaskScenario
 from fairlead.domain.workload import Draw
+from fairlead.experiments.scenario_hints import hints
 from fairlead.measure.numerals import counted
 from fairlead.policies.bundle import Fault
 from fairlead.policies.bundle_registry import LearnedPolicy
@@ -93,6 +94,8 @@ def run_show(args: argparse.Namespace) -> int:
         show_task_scenario(out, s)
     else:
         _show_serving(out, s)
+        for line in hints(s):
+            note(f"fairlead: {line}")
     assumed = s.assumptions()
     out.print(f"[bold]{counted(len(assumed), 'assumption')}[/bold] (numbers that nothing public gives)")
     for path, words in assumed:
@@ -102,10 +105,8 @@ def run_show(args: argparse.Namespace) -> int:
 
 def _show_serving(out: Console, s: Scenario) -> None:
     out.print(f"[bold]{escape(s.name)}[/bold]: {escape(s.title)}\n")
-    w, rules = s.workload, s.rules
-    drawn = any(x.arrivals.process != "trace" for x in w.sources.values())
-    rate = f"{w.rate_per_min:g} arrivals a minute" if drawn else "arrivals of traces"
-    out.print(f"[bold]workload[/bold]: {rate} for {w.duration_s:g} s at {escape(', '.join(w.sites))}\n")
+    rules, sites = s.rules, escape(", ".join(s.workload.sites))
+    out.print(f"[bold]workload[/bold]: {s.workload_in_words()}, at {sites}\n")
     for table in (_devices(s), _nodes(s), _variants(s), _sources(s), _links(s)):
         out.print(table)
         out.print()

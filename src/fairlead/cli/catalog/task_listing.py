@@ -19,11 +19,9 @@ def powers(policy: TaskPolicy) -> str:
 
 def show_task_scenario(out: Console, s: TaskScenario) -> None:
     """All but its assumptions."""
-    w, rules = s.workload, s.rules
+    rules = s.rules
     out.print(f"[bold]{escape(s.name)}[/bold]: {escape(s.title)}\n")
-    out.print(
-        f"[bold]workload[/bold]: {counted(w.tasks, 'task')}, {w.rate_per_step:g} a step of {rules.interval_s:g} s\n"
-    )
+    out.print(f"[bold]workload[/bold]: {s.workload_in_words()}\n")
     clusters = columns_table("cluster", *s.resources, "region", "certificates")
     for c in s.clusters.values():
         clusters.add_row(c.name, *(str(c.amounts.get(r, 0)) for r in s.resources), c.region, ", ".join(c.certificates))
@@ -36,7 +34,7 @@ def show_task_scenario(out: Console, s: TaskScenario) -> None:
     out.print(types)
     resources = "; ".join(f"{r.name} ({r.role}): {_given(s, r)}" for r in s.resources.values())
     out.print(f"\n[bold]resources[/bold]: {escape(resources)}")
-    reach = w.reach
+    reach = s.workload.reach
     words = "a random subset of clusters" if reach.draw == "subset" else (
         f"clusters behind links of {reach.least_bandwidth_mbps:g} Mbit/s and {reach.most_latency_ms:g} ms "
         f"(drawn from {reach.bandwidth_mbps[0]:g}..{reach.bandwidth_mbps[1]:g} and "

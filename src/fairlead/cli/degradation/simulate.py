@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from fairlead.cli.console import console
 from fairlead.cli.experiments.run_comparison import check_outputs, compiling, write_outputs
-from fairlead.cli.experiments.tables import Columns, foot, head
+from fairlead.cli.experiments.tables import foot, head, print_columns
 from fairlead.cli.standard_streams import note
 from fairlead.experiments.simulated_degradation import as_document, simulate_degradation
 from fairlead.measure.degradation_matrix import Level, Matrix, by_device, names
+from fairlead.measure.report.tables import Columns
 from fairlead.scenarios.loader import load
 
 _INFINITE = "inf"
@@ -31,16 +31,16 @@ def run_simulate(args: argparse.Namespace) -> int:
     if words := compiling():
         note(words)
     made = simulate_degradation(scenario, args.max)
-    out = console(stderr=args.json == "-")
+    out, document = console(stderr=args.json == "-"), as_document(made, args.overrides)
     try:
-        head(out, scenario, args.overrides)
+        head(out, scenario.name, scenario.title, overrides=args.overrides)
         out.print("time of one more workload beside those that run already / its time alone; inf: it does not fit\n")
         show_matrices(out, made.matrices)
         if made.by_rho:
             _show_slopes(out, made.by_rho)
-        foot(out, scenario, args.scenario)
+        foot(out, document["assumptions"], args.scenario)
     finally:  # a reader of the tables who has gone (`| head`) does not cost the files
-        write_outputs(args, as_document(made, args.overrides))
+        write_outputs(args, document)
     return 0
 
 
@@ -51,7 +51,7 @@ def show_matrices(out: Console, matrices: Sequence[Matrix]) -> None:
             out.print(f"[bold]{escape(m.arriving)}[/bold] arrives on {escape(device)}; alone {m.alone_ms:.4g} ms")
             across = f", across: {m.axes[1]}" if len(m.axes) > 1 else ""
             out.print(escape(f"down: how many {m.axes[0]} run already{across}"))
-            out.print(_table({"": [str(i) for i in range(len(m.cells))]} | _columns(m)))
+            print_columns(out, {"": [str(i) for i in range(len(m.cells))]} | _columns(m))
             means = ", ".join(map(_level, m.curve()))
             fit = m.fit()
             points = sum(not level.infinite for level in m.curve())
@@ -71,16 +71,7 @@ def _show_slopes(out: Console, by_rho: Mapping[float, Sequence[Matrix]]) -> None
     columns = {"arrives": [f"{name} on {there[0].device}" for there in devices.values() for name in names(there)]}
     for rho, matrices in by_rho.items():
         columns[f"{rho:g}"] = [f"{fit.slope:z.2f}" if (fit := m.fit()) else "" for m in matrices]
-    out.print(_table(columns))
-
-
-def _table(columns: Columns) -> Table:
-    made = Table(header_style="bold")
-    for i, heading in enumerate(columns):
-        made.add_column(escape(heading), justify="right" if i else "left", no_wrap=True)
-    for row in zip(*columns.values(), strict=True):
-        made.add_row(*(f"[dim]{cell}[/dim]" if cell == _INFINITE else escape(cell) for cell in row))
-    return made
+    print_columns(out, columns)
 
 
 def _level(level: Level) -> str:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from fairlead.cli.experiments.run_comparison import answer, check_options
 from fairlead.cli.experiments.sweep_tables import show_sweep
-from fairlead.cli.experiments.tables import show as show_serving
-from fairlead.cli.experiments.task_tables import show_task_sweep, show_tasks
+from fairlead.cli.experiments.tables import show_comparison
 from fairlead.domain.errors import UserError
 from fairlead.experiments.sweep import points, read_sweep
 from fairlead.experiments.world_adapter import adapter_of
@@ -28,11 +27,10 @@ def run_compare(args: argparse.Namespace) -> int:
         raise UserError(
             f"{' and '.join(kinds.values())} are worlds of {' and '.join(kinds)}: compare one kind at a time"
         )
-    show = show_tasks if "tasks" in kinds else show_serving
     return answer(
         args,
         dict(zip(names, scenarios, strict=True)),
-        lambda out, result: show(out, result, args.scenarios, args.overrides),
+        lambda out, document: show_comparison(out, document, args.scenarios),
         _checkpoint(args.checkpoint),
     )
 
@@ -42,12 +40,11 @@ def run_sweep(args: argparse.Namespace) -> int:
     check_options(args)
     sweep = read_sweep(args.param, args.values)
     scenarios = points(sweep, args.scenario, args.overrides)
-    show = show_task_sweep if adapter_of(next(iter(scenarios.values()))).name == "tasks" else show_sweep
     name = re.sub(r"[^\w.-]", "-", f"fairlead-sweep-{next(iter(scenarios.values())).name}-{args.param}.jsonl")
     return answer(
         args,
         scenarios,
-        lambda out, result: show(out, result, args.scenario, args.overrides),
+        lambda out, document: show_sweep(out, document, args.scenario),
         _checkpoint(args.checkpoint or name),
         sweep,
     )

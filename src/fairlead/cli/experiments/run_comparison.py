@@ -92,7 +92,7 @@ def check_outputs(args: argparse.Namespace) -> None:
 def answer(
     args: argparse.Namespace,
     scenarios: Mapping[str, AnyScenario],
-    show: Callable[[Console, Comparison], None],
+    show: Callable[[Console, dict[str, Any]], None],
     checkpoint: Path | None,
     sweep: Sweep | None = None,
 ) -> int:
@@ -110,14 +110,14 @@ def answer(
     with _progress() as bar:
         progress = ProgressTeller(bar, args, checkpoint)
         result = compare(scenarios, policies, seeds, workers, checkpoint, progress, not args.no_bound, logs)
+    document = as_document(result, args.overrides, sweep)
     try:  # the tables before the files: a full disk then costs the files alone
-        show(console(stderr=args.json == "-"), result)
+        show(console(stderr=args.json == "-"), document)
     finally:  # and a reader of the tables who has gone (`| head`) does not cost the files
         code = _close(result, checkpoint)
         if logs and result.runs:
             note(f"decision logs written to {logs}")
-        if args.json or args.report or args.plots:
-            write_outputs(args, as_document(result, args.overrides, sweep))
+        write_outputs(args, document)
     return code
 
 

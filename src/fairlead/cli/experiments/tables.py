@@ -1,179 +1,123 @@
-"""The tables of `fairlead compare`. No number is cut: what does not fit the terminal is left out whole, and named.
+"""The tables of `fairlead compare` on a terminal: what stands above and below them, how many columns fit side by side.
 
-`sweep_tables` shares the frame: what stands above and below the tables, and how numbers are written.
+Figures, headings and verdicts come from `measure.report`, as those of the page do. Nothing is cut or left out: columns
+that do not fit go on in a further table. Other commands take the frame and `print_columns` from here.
 """
 
 from __future__ import annotations
 
-import math
+import textwrap
 from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairlead.domain.outcomes import REASON_NAMES
-from fairlead.domain.scenario import Scenario
-from fairlead.experiments.compare import Comparison
-from fairlead.experiments.trial import AnyScenario
+from fairlead.cli.standard_streams import encodable
+from fairlead.domain.errors import printable
 from fairlead.measure.numerals import counted
-from fairlead.measure.report.phrases import NOTHING
-from fairlead.measure.statistics import Estimate, estimate
+from fairlead.measure.report.document import Document, Point
+from fairlead.measure.report.report_adapter import adapter_of
+from fairlead.measure.report.tables import Columns
 
-Columns = dict[str, list[str]]  # heading -> a cell per policy, in the order of display
+_LEAST = 14  # characters of a name, however narrow the terminal is
 
 
-def show(out: Console, result: Comparison, given: list[str], overrides: list[str]) -> None:
+def show_comparison(out: Console, document: Document, given: Sequence[str]) -> None:
     """Print a comparison; `given` are the scenarios as the user named them."""
-    for (label, scenario), name in zip(result.scenarios.items(), given, strict=True):
-        seeds = len(result.done_seeds(label))
-        if not seeds:
-            out.print(f"{escape(label)}: no seed is finished")
-            continue
-        head(out, scenario, overrides)
-        requests = result.estimates(label, result.ranking(label)[0])["requests"].mean
-        out.print(f"{seeds_of(seeds, requests, 'request')}; shares in % of requests")
-        if empty := result.empty_seeds(label):
-            out.print(_without_requests(empty, seeds))
-        if bound := result.bound_values(label):
-            out.print(f"no policy can pass {percent(estimate(bound))} success")
-        print_fitting(out, *_outcomes(result, label))
-        out.print(
-            "energy (idle included), price of busy time, how busy, success per SLA class and tenant in %, fairness"
-        )
-        print_fitting(out, *_costs(result, label))
-        foot(out, scenario, name)
-    failed(out, result)
+    adapter = adapter_of(document)
+    for point, name in zip(adapter.points(document), given, strict=True):
+        head(out, point.label, point.title, point.workload, document["settings"]["set"])
+        if point.ranking:
+            number = point.figure(point.ranking[0], f"{point.noun}s").mean
+            out.print(seeds_in_words([point], f" of {counted(number, point.noun)}"))
+        out.print(escape(adapter.verdict(point)))
+        compared = [table.columns for table in adapter.tables(point) if table.compares]
+        for rows, same in groupby(compared, key=lambda columns: columns["policy"]):
+            shown = {heading: cells for columns in same for heading, cells in columns.items()}
+            print_columns(out, {"policy": rows} | shown, bold=point.ranking[0])
+        foot(out, point.body["assumptions"], name)
+    failed(out, document)
 
 
-def seeds_of(seeds: int, number: float, noun: str) -> str:
+def seeds_in_words(points: Sequence[Point], what: str = "") -> str:
     """What the figures are means of."""
-    if seeds == 1:
-        return f"1 seed of {counted(number, noun)}, so no interval"
-    return f"{seeds} paired seeds of {counted(number, noun)}; mean and 95 % interval"
+    least, most = min(p.seeds for p in points), max(p.seeds for p in points)
+    if most == 1:
+        return f"1 seed{what}, so no interval"
+    return f"{most if least == most else f'{least} to {most}'} paired seeds{what}; mean and 95 % interval"
 
 
-def _without_requests(empty: list[int], seeds: int) -> str:
-    if len(empty) == seeds:
-        return "no request arrives: a longer duration_s or a higher rate is needed"
-    which = f"seed{'' if len(empty) == 1 else 's'} {', '.join(map(str, empty))}"
-    return f"no request arrives with {which}; shares and times are means over the others"
+def head(out: Console, name: str, title: str, workload: str = "", overrides: Sequence[str] = ()) -> None:
+    """What was run."""
+    out.print(f"[bold]{escape(name)}[/bold]: {escape(title)}")
+    changed = f"with {', '.join(overrides)}" if overrides else ""
+    if words := "; ".join(filter(None, (workload, changed))):
+        out.print(escape(words))
 
 
-def head(out: Console, scenario: AnyScenario, overrides: list[str]) -> None:
-    """What is compared."""
-    out.print(f"[bold]{escape(scenario.name)}[/bold]: {escape(scenario.title)}")
-    if overrides:
-        out.print(f"with {escape(', '.join(overrides))}")
+def foot(out: Console, assumed: Sequence[str], name: str) -> None:
+    """What is assumed, counted by section; `assumed` are lines that begin with the path of a number."""
+    sections = Counter(line.split(":")[0].split(".")[0] for line in assumed)
+    counts = ", ".join(f"{n} in {section}" for section, n in sections.items())
+    words = f"assumed: {counts}; all {len(assumed)}" if assumed else "nothing is assumed; sources"
+    out.print(f"[dim]{escape(words)}: fairlead show {escape(name)}[/dim]\n")
 
 
-def foot(out: Console, scenario: AnyScenario, name: str) -> None:
-    """What is assumed."""
-    assumed = scenario.assumptions()
-    words = f"assumed: {_sections(assumed)}; all {len(assumed)}" if assumed else "nothing is assumed; sources"
-    out.print(f"[dim]{words}: fairlead show {escape(name)}[/dim]\n")
-
-
-def failed(out: Console, result: Comparison) -> None:
+def failed(out: Console, document: Document) -> None:
     """Which policies have no figures."""
-    for policy in sorted(result.failures):
+    for policy in document["failures"]:
         out.print(f"[red]failed[/red]: {escape(policy)}")
 
 
-def print_fitting(out: Console, columns: Columns, least_important_first: list[str]) -> None:
-    """Print the columns that fit; the first of them names the rows."""
-    left_out, order = [], list(columns)
-    for heading in least_important_first:
-        if width(columns) <= out.width:
-            break
-        left_out.append(heading)
-        del columns[heading]
-    out.print(table(columns))
-    if left_out:
-        named = ", ".join(heading for heading in order if heading in left_out)
-        out.print(f"[dim]no room here for: {escape(named)} (a wider terminal or --json has them)[/dim]")
+def print_columns(out: Console, columns: Columns, bold: str = "") -> None:
+    """As many columns side by side as fit, the others in tables below; the first names the rows of each of them."""
+    columns = {_plain(out, heading): [_plain(out, cell) for cell in cells] for heading, cells in columns.items()}
+    (names, rows), *others = columns.items()
+    widths = {heading: _width(heading, cells, out.width) for heading, cells in columns.items()}
+    widest = max((widths[heading] for heading, _ in others), default=0)
+    widths[names] = min(widths[names], max(_LEAST, out.width - widest - 7))  # 7: frame and space of two columns
+    part = {names: rows}
+    for heading, cells in others:
+        if len(part) > 1 and 1 + sum(3 + widths[h] for h in (*part, heading)) > out.width:
+            out.print(_table(part, widths, bold))
+            part = {names: rows}
+        part[heading] = cells
+    out.print(_table(part, widths, bold))
 
 
-def width(columns: Columns) -> int:
-    """How many characters wide their table is."""
-    return 1 + sum(3 + max(map(len, [heading, *cells])) for heading, cells in columns.items())
+def _plain(out: Console, text: str) -> str:
+    """As `out` prints it, which may be wider."""
+    return encodable(printable(text), out.encoding)
 
 
-def table(columns: Columns) -> Table:
-    """The columns as a table whose first row stands out."""
+def _width(heading: str, cells: Sequence[str], available: int) -> int:
+    """How wide a column is: numbers stay whole; words take a quarter of the terminal, or the longest of them."""
+    width = max(map(cell_len, cells), default=0)
+    if _words(cells):
+        width = max(min(width, available // 4), *(cell_len(word) for cell in cells for word in cell.split()))
+    return max(width, *map(cell_len, _with_unit(heading).split(" ")))
+
+
+def _with_unit(heading: str) -> str:
+    """The heading, in which a unit stays beside its word: rich and textwrap don't break there."""
+    return heading.replace(", ", ",\N{NO-BREAK SPACE}")
+
+
+def _words(cells: Sequence[str]) -> bool:
+    return any(" " in cell and any(map(str.isalpha, cell)) for cell in cells)
+
+
+def _table(columns: Columns, widths: dict[str, int], bold: str) -> Table:
     made = Table(header_style="bold")
-    for i, heading in enumerate(columns):
-        made.add_column(escape(heading), justify="right" if i else "left", no_wrap=True)
-    for i, row in enumerate(zip(*columns.values(), strict=True)):
-        made.add_row(*map(escape, row), style="" if i else "bold")
+    for i, (heading, cells) in enumerate(columns.items()):
+        lines = textwrap.wrap(_with_unit(heading), widths[heading])
+        made.add_column(escape("\n".join(lines)), width=widths[heading], overflow="fold")
+        made.columns[i].justify = "right" if i and not _words(cells) else "left"
+    for name, *cells in zip(*columns.values(), strict=True):
+        if any(cells):  # the bound has a cell in some columns only
+            made.add_row(*map(escape, (name, *cells)), style="bold" if name == bold else "")
     return made
-
-
-def _outcomes(result: Comparison, label: str) -> tuple[Columns, list[str]]:
-    ranking = result.ranking(label)
-    e = {p: result.estimates(label, p) for p in ranking}
-    behind = ["best", *(percent(result.behind_best(label, p)) for p in ranking[1:])]
-    columns = {"policy": ranking, "success": [percent(e[p]["success"]) for p in ranking], "behind best": behind}
-    for share in ("late", "inaccurate", "rejected"):
-        columns[share] = [percent(e[p][share]) for p in ranking]
-    columns["rejected for"] = [_reasons(e[p]) for p in ranking]
-    for part in ("p50", "p95", "p99"):
-        columns[f"{part} ms"] = [_number(e[p][f"latency_{part}_ms"].mean, "{:.1f}") for p in ranking]
-    return columns, ["p50 ms", "p95 ms", "rejected for", "inaccurate", "p99 ms", "rejected", "late", "behind best"]
-
-
-def serving(scenario: AnyScenario) -> Scenario:
-    """The scenario, which is one of serving."""
-    assert isinstance(scenario, Scenario)
-    return scenario
-
-
-def _costs(result: Comparison, label: str) -> tuple[Columns, list[str]]:
-    ranking, workload = result.ranking(label), serving(result.scenarios[label]).workload
-    e = {p: result.estimates(label, p) for p in ranking}
-    columns = {
-        "policy": ranking,
-        "mJ / success": [plus_minus(e[p]["energy_per_success_mj"], "{:.0f}") for p in ranking],
-        "cost / million": [plus_minus(_times(1e6, e[p]["cost_per_success"]), "{:.2f}") for p in ranking],
-        "busy": [f"{100 * e[p]['utilisation'].mean:.0f} %" for p in ranking],
-    }
-    tenants = [f"tenant {name}" for name in workload.tenants]
-    classes = [f"sla {name}" for name in workload.sla_classes]
-    for heading in (*classes, *tenants):
-        figure = "success_" + heading.replace(" ", "_", 1)
-        columns[heading] = [_number(100 * e[p][figure].mean, "{:.1f}") for p in ranking]
-    for kind in ("sla", "tenant"):
-        columns[f"fair {kind}"] = [_number(e[p][f"fairness_{kind}"].mean, "{:.3f}") for p in ranking]
-    return columns, [*tenants, "fair tenant", "cost / million", "busy", *reversed(classes), "mJ / success"]
-
-
-def _sections(assumed: list[tuple[str, str]]) -> str:
-    """Whose numbers are assumed, by section."""
-    sections = Counter(path.split(".")[0] for path, _ in assumed)
-    return ", ".join(f"{n} in {section}" for section, n in sections.items())
-
-
-def plus_minus(e: Estimate, form: str) -> str:
-    """A mean with its interval; a dash when there is no mean."""
-    if math.isnan(e.mean):
-        return NOTHING
-    form = form.replace("{:", "{:z")  # no -0.00
-    return form.format(e.mean) + ("" if math.isnan(e.ci95) else f" ±{form.format(e.ci95)}")
-
-
-def _number(mean: float, form: str) -> str:
-    return plus_minus(Estimate(mean, math.nan, 1), form)
-
-
-def _times(factor: float, e: Estimate) -> Estimate:
-    return Estimate(factor * e.mean, factor * e.ci95, e.n)
-
-
-def percent(e: Estimate) -> str:
-    """A share in % with its interval."""
-    return plus_minus(_times(100, e), "{:.2f}")
-
-
-def _reasons(e: dict[str, Estimate]) -> str:
-    found = [(e[f"rejected_{name}"].mean, name) for name in REASON_NAMES.values()]
-    return ", ".join(f"{name} {100 * mean:.1f}" for mean, name in sorted(found, reverse=True) if mean > 0)

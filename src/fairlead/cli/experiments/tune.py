@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fairlead.cli.console import console
-from fairlead.cli.experiments.tables import plus_minus
 from fairlead.cli.standard_streams import note
 from fairlead.domain.errors import UserError
 from fairlead.domain.tasks import TunedRule
 from fairlead.experiments.result_file import as_json, plain, versions
 from fairlead.experiments.tune import FIRST_SEED, Tuned, tune
 from fairlead.measure.numerals import counted
+from fairlead.measure.report.phrases import plus_minus
 from fairlead.measure.write_files import check_writable, write_whole
 from fairlead.scenarios.loader import load_tasks
 

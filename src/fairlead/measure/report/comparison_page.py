@@ -8,13 +8,22 @@ from itertools import pairwise
 from pathlib import Path
 
 from fairlead.measure.numerals import counted
-from fairlead.measure.report.document import Document, Point, highlighted, points, sweep
-from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
+from fairlead.measure.report.document import Document, Point, about, highlighted, points, sweep
+from fairlead.measure.report.html import (
+    assumptions,
+    details,
+    drawn,
+    figure,
+    frame,
+    label_chooser,
+    pairs,
+    versions,
+)
 from fairlead.measure.report.phrases import listed
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.report_adapter import adapter_of
 from fairlead.measure.report.style import Spec, by_look, look_of
-from fairlead.measure.report.tables import table
+from fairlead.measure.report.tables import Table
 from fairlead.measure.write_files import write_whole
 
 _ABOUT_TABLES = """<p>Means over the seeds ± the half width of their 95 % interval (Student's t; one seed has none).
@@ -43,9 +52,9 @@ def page(document: Document) -> str:
         "verdicts": pairs("verdicts", {p.label: _verdict(p, adapter.verdict(p)) for p in found}),
         "controls": _controls(document, first),
         "figures": _figures(whole, [plots[first], *plots]),
-        "about_tables": _ABOUT_TABLES,
+        "about_tables": _ABOUT_TABLES + (f"<p>{escape(adapter.about_tables)}</p>" if adapter.about_tables else ""),
         "tables": "\n".join(
-            f'<div data-label="{i}">{_heading(p)}{adapter.tables(p)}</div>' for i, p in enumerate(found)
+            f'<div data-label="{i}">{_heading(p)}{_tables(adapter.tables(p))}</div>' for i, p in enumerate(found)
         ),
         "settings": _settings(document),
     }
@@ -70,10 +79,9 @@ def _title(document: Document) -> str:
 
 
 def _subtitle(document: Document) -> str:
-    titles = list(dict.fromkeys(p.title for p in points(document)))
     seeds = len(document["settings"]["seeds"])
     paired = f"{seeds} paired seeds" if seeds != 1 else "one seed"
-    return f"{titles[0]}; {paired}" if len(titles) == 1 and titles[0] else paired
+    return "; ".join(filter(None, (about(document, points(document)), paired)))
 
 
 def _notice(document: Document) -> str:
@@ -96,6 +104,10 @@ def _note(paragraphs: Iterable[str]) -> str:
 def _verdict(point: Point, text: str) -> str:
     best = point.ranking[0] if point.ranking else ""
     return f"<strong>{escape(best)}</strong>{escape(text.removeprefix(best))}"
+
+
+def _tables(found: list[Table]) -> str:
+    return "\n".join(details(table, is_open=i == 0) for i, table in enumerate(found)) or "<p>No seed is finished.</p>"
 
 
 def _heading(point: Point) -> str:
@@ -165,9 +177,7 @@ def _settings(document: Document) -> str:
     columns = {"policy": list(policies)} | {
         key: [str(p.get(key, "")) for p in policies.values()] for key in ("package", "kind", "hash")
     }
-    code = (
-        f"<details><summary>Policies: package, kind, hash of their code</summary>{table('Policies', columns)}</details>"
-    )
+    code = details(Table("Policies: package, kind, hash of their code", columns), is_open=False)
     return "\n".join([listed_rows, code, *_assumptions(points(document))])
 
 

@@ -10,9 +10,9 @@ from fairlead.measure.degradation_matrix import names
 from fairlead.measure.numerals import counted
 from fairlead.measure.report.degradation_document import Measured, check_degradation, devices
 from fairlead.measure.report.document import Document
-from fairlead.measure.report.html import assumptions, drawn, figure, frame, label_chooser, pairs, versions
+from fairlead.measure.report.html import assumptions, details, drawn, figure, frame, label_chooser, pairs, versions
 from fairlead.measure.report.phrases import NOTHING, listed
-from fairlead.measure.report.tables import table
+from fairlead.measure.report.tables import Table
 from fairlead.measure.write_files import write_whole
 
 _ABOUT_TABLES = """<p>Rows: how many of the first model run already; columns: how many of the second. A cell is the time
@@ -77,7 +77,7 @@ def _tables(index: int, measured: Measured) -> str:
             (str(r) if len(m.axes) > 1 else "degradation"): [_number(row[r]) for row in m.cells]
             for r in range(len(m.cells[0]))
         }
-        made.append(f"<details open><summary>{escape(title)}</summary>{table(title, columns)}</details>")
+        made.append(details(Table(title, columns), is_open=True))
     if measured.slopes:
         title = "Slope of the linear fit by rho"
         slopes = [dict(found) for found in measured.slopes.values()]
@@ -85,7 +85,7 @@ def _tables(index: int, measured: Measured) -> str:
         columns = {"arriving": list(measured.slopes)} | {
             f"{rho:g}": [_number(found.get(rho, math.nan)) for found in slopes] for rho in rhos
         }
-        made.append(f"<details><summary>{title}</summary>{table(title, columns)}</details>")
+        made.append(details(Table(title, columns), is_open=False))
     return "\n".join([*made, "</div>"])
 
 

@@ -33,11 +33,17 @@ class Point:
 
     objective: ClassVar[str] = "success"  # the figure that ranks policies
     sign: ClassVar[int] = 1  # more of it is better
+    noun: ClassVar[str] = "request"  # what arrives; the figure of their number is its plural
 
     @property
     def title(self) -> str:
         """What the scenario is, in words."""
         return str(self.body.get("title") or "")
+
+    @property
+    def workload(self) -> str:
+        """What arrives, in words; empty in documents that do not say it."""
+        return str(self.body.get("workload") or "")
 
     @property
     def ranking(self) -> list[str]:
@@ -62,6 +68,13 @@ class Point:
         """The objective minus that of the best policy, seed by seed."""
         return _estimate(self.body["policies"][policy]["behind_best"])
 
+    def difference(self, policy: str, base: str, name: str) -> Estimate:
+        """A figure of a policy minus that of another, seed by seed; unknown when the document has it not by seed."""
+        values, bases = (self.body["policies"][p]["by_seed"].get(name, []) for p in (policy, base))
+        if len(values) != len(bases):
+            return UNKNOWN
+        return paired_difference([number(v) for v in values], [number(b) for b in bases])
+
     def from_bound(self, policy: str) -> Estimate:
         """How far the policy's objective is from the bound, seed by seed where both are known by seed."""
         bounds = (self.body.get("bound") or {}).get("by_seed") or []
@@ -69,6 +82,12 @@ class Point:
         if bounds and len(bounds) == len(values):
             return paired_difference([self.sign * number(b) for b in bounds], [self.sign * number(v) for v in values])
         return Estimate(self.sign * (self.bound.mean - self.figure(policy, self.objective).mean), math.nan, 0)
+
+    @property
+    def empty_seeds(self) -> list[int]:
+        """Finished seeds with which nothing arrives, so that their shares are undefined."""
+        arrived = self.body["policies"][self.ranking[0]]["by_seed"].get(f"{self.noun}s", []) if self.ranking else []
+        return [seed for seed, many in zip(self.body["seeds"], arrived, strict=False) if many == 0]
 
     def detail(self, policy: str) -> Document:
         """Counts by time and latency, load by node."""
@@ -91,6 +110,14 @@ def sweep(document: Document) -> tuple[str, list[Any]] | None:
     """The swept field and its values, one per label; None for a comparison."""
     swept = document["settings"].get("sweep")
     return (str(swept["param"]), list(swept["values"])) if swept else None
+
+
+def about(document: Document, found: Sequence[Point]) -> str:
+    """What was run: title and workload, where all of these points share them, and what was changed."""
+    shared = ({p.title for p in found}, {p.workload for p in found})
+    changed = document["settings"].get("set")
+    words = [*("".join(texts) for texts in shared if len(texts) == 1), f"with {', '.join(changed)}" if changed else ""]
+    return "; ".join(filter(None, words))
 
 
 def by_rank(document: Document) -> list[str]:

@@ -32,6 +32,37 @@ _WORDS = _FACTORS | {
 }
 
 
+def when(made: Document) -> str:
+    """What was decided, and when."""
+    if made["kind"] == "window":
+        return f"window {made['number']}, {made['at_s']:g} to {made['until_s']:g} s"
+    return f"request {made['number']} at {made['at_s']:.3f} s"
+
+
+def verdict(document: Document) -> str:
+    """What was chosen, how clearly, and because of what."""
+    made, policy = document["decision"], document["settings"]["policy"]
+    if made["fallback"]:
+        return (
+            f"The fallback rule {made['rule']} chose {made['chosen']}: the model of {policy} did not decide "
+            f"({made['fallback']})."
+        )
+    if made["rival"] is None:
+        return f"{policy} chose {made['chosen']}; nothing else was possible."
+    ahead = f"{number(made['margin']):.4g} ahead of" if made["margin"] else "the first of equals, level with"
+    return f"{policy} chose {made['chosen']}, {ahead} {made['rival']}. {because(made)}".rstrip()
+
+
+def beyond_training(made: Document) -> str:
+    """The inputs that training has never seen like this; empty when there are none."""
+    outside = [
+        f"{i['name']} {number(i['value']):.4g} ({number(i['low']):.4g} to {number(i['high']):.4g} in training)"
+        for i in made["inputs"]
+        if i["outside"]
+    ]
+    return f"Beyond what was seen in training: {listed(outside)}." if outside else ""
+
+
 def because(made: Document) -> str:
     """The reasons for the choice and against it, strongest first: one sentence each; empty when there are none."""
     moves = _moves(made)

@@ -19,6 +19,7 @@ from typing import Any
 from fairlead.measure.report.plot_files import converter
 from fairlead.measure.report.plots.plot import Plot
 from fairlead.measure.report.style import CONFIG, Spec
+from fairlead.measure.report.tables import Table
 
 Parts = Mapping[str, str]  # of page.html; title and subtitle are text, the others HTML
 
@@ -83,6 +84,25 @@ def assumptions(title: str, items: Sequence[str]) -> str:
     """A list that opens."""
     listed = "".join(f"<li>{escape(a)}</li>" for a in items)
     return f'<details><summary>{escape(title)}</summary><ul class="assumptions">{listed}</ul></details>'
+
+
+def details(table: Table, is_open: bool) -> str:
+    """A table that opens."""
+    opens = " open" if is_open else ""
+    return f"<details{opens}><summary>{escape(table.title)}</summary>\n{scrolling(table)}\n</details>"
+
+
+def scrolling(table: Table) -> str:
+    """A table that scrolls in its own box."""
+    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in table.columns)
+    rows = [
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
+        for first, *cells in zip(*table.columns.values(), strict=True)
+    ]
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(rows) + "\n</tbody></table></div>"
+    )
 
 
 def versions(document: Mapping[str, Any]) -> str:

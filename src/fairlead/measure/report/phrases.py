@@ -1,6 +1,7 @@
-"""Findings in words: numbers with their intervals, and the verdict on a label; `task_words` has that on tasks.
+"""Findings in words: numbers with their intervals, and the verdict on a label; `task_phrases` has that on tasks.
 
-Called by the page, the tables and the plots' text alternatives. Plain text: whoever puts it into HTML escapes it.
+Called by the page, the tables, the commands and the plots' text alternatives. Plain text: whoever puts it into HTML
+escapes it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from fairlead.measure.statistics import Estimate
 NOTHING = "\N{EN DASH}"
 _BETWEEN = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 _NARROW = 0.1  # points: intervals narrower than this get a second decimal
+_ENERGY = "energy_per_success_mj"
 _NAMED = 4  # so many that are not told apart from the best are named
 
 
@@ -47,13 +49,14 @@ def told_apart(difference: Estimate) -> bool:
 
 
 def verdict(point: Point) -> str:
-    """One sentence: who is best, how far ahead of whom, how far from what is possible."""
+    """Who is best, how far ahead of whom, how far from what is possible; where that is a tie, who needs less energy."""
     if not point.ranking:
         return "No seed is finished, so there is nothing to say yet."
     if math.isnan(point.figure(point.ranking[0], "success").mean):
         return "No request arrives, so there is nothing to say: a longer duration_s or a higher rate is needed."
     text = f"{leader(point)}: {percent(point.figure(point.ranking[0], 'success'))} % of requests in time and accurate"
-    return f"{text}{lead(point, lambda e: f'{percent(e)} points')}{_gap(point)}.{fell_back(point)}"
+    text = f"{text}{lead(point, lambda e: f'{percent(e)} points')}{_gap(point)}."
+    return f"{text}{_energy(point)}{_empty(point)}{fell_back(point)}"
 
 
 def leader(point: Point) -> str:
@@ -101,3 +104,28 @@ def _gap(point: Point) -> str:
         return ""
     gap = point.from_bound(point.ranking[0])
     return f"; no policy can pass {percent(point.bound)} %, {percent(gap)} points more"
+
+
+def _energy(point: Point) -> str:
+    """Of the best and those that it is not told apart from: who needs the least energy, if that can be told."""
+    best, level = point.ranking[0], _level(point)
+    spent = {p: e.mean for p in (best, *level) if (e := point.figure(p, _ENERGY)).mean > 0}
+    if len(spent) < 2 or best not in spent:
+        return ""
+    least = min(spent, key=lambda p: spent[p])
+    other = best if least != best else next(p for p in spent if p != best)
+    saved = point.difference(other, least, _ENERGY)
+    if saved.n < 2:
+        return ""
+    if not told_apart(saved):
+        return " Energy per success does not tell them apart either."
+    return f" {least} uses {100 * saved.mean / spent[other]:.2g} % less energy per success than {other}."
+
+
+def _empty(point: Point) -> str:
+    """Seeds that say nothing."""
+    empty = point.empty_seeds
+    if not empty:
+        return ""
+    which = f"seed{'' if len(empty) == 1 else 's'} {listed([str(seed) for seed in empty])}"
+    return f" No request arrives with {which}; shares and times are means over the others."

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.degradation_document import check_degradation, devices
-from fairlead.measure.report.document import Document, sweep
+from fairlead.measure.report.document import Document, about, sweep
 from fairlead.measure.report.explanation_document import check_explanation
 from fairlead.measure.report.explanation_document import plots as explanation_plots
 from fairlead.measure.report.plots import Plot
@@ -82,11 +82,11 @@ def _specs(document: Document) -> dict[str, Spec]:
     points = adapter.points(document)
     for plot in adapter.plots_of_all(document, True):
         if plot.spec:
-            found[plot.name] = _titled(plot, points[0].title if swept else ", ".join(document["scenarios"]))
+            found[plot.name] = _titled(plot, about(document, points) if swept else ", ".join(document["scenarios"]))
     for point, label in zip(points, safe_names(list(document["scenarios"])), strict=True):
         for plot in adapter.plots_of(document, point, True):
             if plot.spec:
-                found[f"{label}-{plot.name}"] = _titled(plot, f"{point.label}: {point.title}")
+                found[f"{label}-{plot.name}"] = _titled(plot, f"{point.label}: {about(document, [point])}")
     return found
 
 

@@ -87,6 +87,7 @@ class _Change(TypedDict):
 
 class _Scenario(TypedDict):
     title: NotRequired[Text | None]
+    workload: NotRequired[Text | None]
     seeds: list[int]
     ranking: list[Text]
     assumptions: list[Text]
@@ -208,6 +209,7 @@ class _Explanation(TypedDict):
     versions: dict[Text, Text]
     settings: _Asked
     title: Text
+    workload: NotRequired[Text | None]
     assumptions: NotRequired[list[Text] | None]
     soon_s: FiniteFloat
     decision: _Decision

@@ -1,46 +1,67 @@
-"""The tables of the page: every figure with its interval, one block per label. Called by the page; returns HTML.
+"""The tables of a result: which figures, under which headings, in which units.
 
-Whatever comes from the document is escaped here.
+The page draws them as HTML (`html`), the commands on a terminal (`cli.experiments.tables`): both have them from here
+alone, so that a figure has one name. Text, not markup; whoever draws it escapes it. `task_tables` has those of tasks.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from html import escape
+from dataclasses import dataclass
 from itertools import pairwise
 
 from fairlead.measure.report.document import OUTCOMES, Point
 from fairlead.measure.report.phrases import NOTHING, percent, plus_minus, times
 
-Columns = dict[str, list[str]]  # heading -> a cell per row
+Columns = dict[str, list[str]]  # heading -> a cell per row; the first column names the rows
 _REASONS = "rejected_"
 _PERCENTILES = (50, 90, 95, 99)
+_GROUPS = {"sla": ("SLA class", "SLA classes"), "tenant": ("tenant", "tenants")}
 
 
-def tables(point: Point) -> str:
-    """The tables behind the plots of one label."""
+@dataclass(frozen=True)
+class Table:
+    """A table with a row per policy, unless it says otherwise."""
+
+    title: str
+    columns: Columns
+    compares: bool = False  # policies are compared by it, so that a terminal shows it too; others are details
+
+    @property
+    def rows(self) -> list[str]:
+        """What the first column names; empty when there is nothing to show."""
+        return next(iter(self.columns.values()), [])
+
+
+def tables(point: Point) -> list[Table]:
+    """The tables of one label; none when no seed of it is finished."""
     if not point.ranking:
-        return "<p>No seed is finished.</p>"
+        return []
     made = [
-        ("Outcomes, % of requests", _outcomes(point)),
-        ("Success between the changes, % of requests that arrive then, all seeds together", _phases(point)),
-        ("Latency of answered requests, ms", _latencies(point)),
-        ("Energy, degradation, cost", _costs(point)),
-        ("Success of classes and tenants in %, and Jain's index of fairness over them", _fairness(point)),
-        ("How busy each node was, %", _busy(point)),
+        Table("Outcomes, shares of all requests", _outcomes(point), compares=True),
+        Table("Success between the changes, % of requests that arrive then, all seeds together", _phases(point)),
+        Table("Latency of answered requests", _latencies(point), compares=True),
+        Table("Energy, degradation, cost", _costs(point), compares=True),
+        Table("Success by SLA class and tenant, and Jain's index of fairness", _fairness(point), compares=True),
+        Table("How busy each node was, %", _busy(point)),
     ]
-    return "\n".join(details(title, columns, is_open=i == 0) for i, (title, columns) in enumerate(made) if columns)
+    return [table for table in made if table.rows]
 
 
 def _outcomes(point: Point) -> Columns:
-    columns = {"policy": point.ranking, "success": [percent(point.figure(p, "success")) for p in point.ranking]}
-    columns["behind best"] = ["best", *(percent(point.behind_best(p)) for p in point.ranking[1:])]
-    columns |= {name: [percent(point.figure(p, name)) for p in point.ranking] for name in OUTCOMES[1:]}
-    columns["rejected for"] = [_reasons(point, p) for p in point.ranking]
+    columns = {"policy": point.ranking, "success, %": [percent(point.figure(p, "success")) for p in point.ranking]}
+    columns["behind best, points"] = ["best", *(percent(point.behind_best(p)) for p in point.ranking[1:])]
+    columns |= {f"{name}, %": [percent(point.figure(p, name)) for p in point.ranking] for name in OUTCOMES[1:]}
+    if any(reasons := [_reasons(point, p) for p in point.ranking]):
+        columns["rejected for, %"] = reasons
+    return with_bound(point, columns, {"policy": "upper bound", "success, %": percent(point.bound)})
+
+
+def with_bound(point: Point, columns: Columns, bound: dict[str, str]) -> Columns:
+    """The columns with what no policy can pass as their first row, if that is known."""
     if math.isnan(point.bound.mean):
         return columns
-    bound = {"policy": "upper bound", "success": percent(point.bound)}
     return {heading: [bound.get(heading, ""), *cells] for heading, cells in columns.items()}
 
 
@@ -72,25 +93,26 @@ def _share(point: Point, policy: str, bins: list[int]) -> str:
 
 
 def _latencies(point: Point) -> Columns:
-    names = {"mean": "latency_mean_ms"} | {f"p{p}": f"latency_p{p}_ms" for p in _PERCENTILES}
-    return figure_columns(point, names, 1, "{:.1f}")
+    names = {"mean latency, ms": "latency_mean_ms"}
+    names |= {f"p{p} latency, ms": f"latency_p{p}_ms" for p in _PERCENTILES}
+    return figure_columns(point, names, 1, "{:,.1f}")
 
 
 def _costs(point: Point) -> Columns:
-    columns = figure_columns(point, {"mJ a success": "energy_per_success_mj"}, 1, "{:,.0f}")
+    columns = figure_columns(point, {"energy per success, mJ": "energy_per_success_mj"}, 1, "{:,.0f}")
     columns |= figure_columns(point, {"degradation": "degradation"}, 1, "{:.3f}")
-    columns |= figure_columns(point, {"cost of a million successes": "cost_per_success"}, 1e6, "{:.2f}")
+    columns |= figure_columns(point, {"cost per million successes": "cost_per_success"}, 1e6, "{:,.2f}")
     return columns | figure_columns(point, {"busy, %": "utilisation"}, 100, "{:.1f}")
 
 
 def _fairness(point: Point) -> Columns:
     figures = point.body["policies"][point.ranking[0]]["figures"]
     columns: Columns = {}
-    for kind in ("sla", "tenant"):
+    for kind, (one, several) in _GROUPS.items():
         prefix = f"success_{kind}_"
-        names = {f"{kind} {f.removeprefix(prefix)}": f for f in figures if f.startswith(prefix)}
+        names = {f"success of {one} {f.removeprefix(prefix)}, %": f for f in figures if f.startswith(prefix)}
         columns |= figure_columns(point, names, 100, "{:.1f}") if names else {}
-        columns |= figure_columns(point, {f"fairness, {kind}": f"fairness_{kind}"}, 1, "{:.3f}")
+        columns |= figure_columns(point, {f"fairness over {several}": f"fairness_{kind}"}, 1, "{:.3f}")
     return columns
 
 
@@ -103,23 +125,3 @@ def figure_columns(point: Point, names: dict[str, str], factor: float, form: str
     """A column per figure: heading -> its name in the document."""
     cells = {h: [plus_minus(times(factor, point.figure(p, f)), form) for p in point.ranking] for h, f in names.items()}
     return {"policy": point.ranking, **cells}
-
-
-def details(title: str, columns: Columns, is_open: bool) -> str:
-    """A table that opens."""
-    return (
-        f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>\n{table(title, columns)}\n</details>"
-    )
-
-
-def table(title: str, columns: Columns) -> str:
-    """A table that scrolls in its own box."""
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in columns)
-    rows = [
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
-        for first, *cells in zip(*columns.values(), strict=True)
-    ]
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table>'
-        f"<thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(rows) + "\n</tbody></table></div>"
-    )

@@ -52,6 +52,7 @@ class TaskPoint(Point):
 
     objective: ClassVar[str] = "completion_steps"
     sign: ClassVar[int] = -1
+    noun: ClassVar[str] = "task"
 
     @property
     def types(self) -> list[str]:

@@ -49,6 +49,7 @@ class _Speed(TypedDict):
 
 class _Scenario(TypedDict):
     title: NotRequired[Text | None]
+    workload: NotRequired[Text | None]
     seeds: list[int]
     ranking: list[Text]
     assumptions: list[Text]

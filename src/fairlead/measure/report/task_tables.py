@@ -1,4 +1,4 @@
-"""The tables of a page about tasks: every figure with its interval, one block per label. Returns HTML, as `tables`."""
+"""The tables of a result of tasks: times in steps. As `tables`, for the page and for terminals alike."""
 
 from __future__ import annotations
 
@@ -6,41 +6,42 @@ import math
 
 from fairlead.measure.report.document import number
 from fairlead.measure.report.phrases import NOTHING
-from fairlead.measure.report.tables import Columns, details, figure_columns
+from fairlead.measure.report.tables import Columns, Table, figure_columns, with_bound
 from fairlead.measure.report.task_document import Spread, TaskPoint
 from fairlead.measure.report.task_phrases import steps
 
-_ABOUT = """<p><em>Privileges</em>: what a policy knows that others can't see (the progress and speed of tasks), and
-whether it resizes or pre-empts running tasks. Compare policies with equal privileges.</p>"""
 
-
-def task_tables(point: TaskPoint) -> str:
-    """The tables behind the plots of one label."""
+def task_tables(point: TaskPoint) -> list[Table]:
+    """The tables of one label; none when no seed of it is finished."""
     if not point.ranking:
-        return "<p>No seed is finished.</p>"
-    of_types = {name: f"completion_steps_{name}" for name in point.types}
-    made = [
-        ("Completion time, steps from arrival", _completion(point)),
-        ("Mean completion time of each type, steps", figure_columns(point, of_types, 1, "{:.3f}")),
-        ("What tasks of each type had when they ended: mean (a tenth had at most, nine tenths at most)", _given(point)),
-        ("In use over the whole run, % of what there is", _used(point)),
-        *((f"Steps of {name} by what it is given, without noise", _speed(point, name)) for name in point.types),
+        return []
+    of_types = {f"mean of {name}, steps": f"completion_steps_{name}" for name in point.types if _arrives(point, name)}
+    return [
+        Table("Completion time from arrival", _completion(point), compares=True),
+        Table("Mean completion time of each type", figure_columns(point, of_types, 1, "{:.3f}"), compares=True),
+        Table(
+            "What tasks of each type had when they ended: mean (a tenth had at most, nine tenths at most)",
+            _given(point),
+        ),
+        Table("In use over the whole run, % of what there is", _used(point), compares=True),
+        *(Table(f"Steps of {name} by what it is given, without noise", _speed(point, name)) for name in point.types),
     ]
-    return _ABOUT + "\n".join(details(title, columns, is_open=i == 0) for i, (title, columns) in enumerate(made))
 
 
 def _completion(point: TaskPoint) -> Columns:
-    columns = figure_columns(point, {"mean": point.objective}, 1, "{:.3f}")
-    columns["behind best"] = ["best", *(steps(point.behind_best(p)) for p in point.ranking[1:])]
+    columns = figure_columns(point, {"mean, steps": point.objective}, 1, "{:.3f}")
+    columns["behind best, steps"] = ["best", *(steps(point.behind_best(p)) for p in point.ranking[1:])]
     columns["privileges"] = [str(point.powers(p)) for p in point.ranking]
-    quantiles = {f"p{q}": f"completion_p{q}_steps" for q in (50, 90, 95, 99)}
-    columns |= figure_columns(point, quantiles | {"waiting": "waiting_steps"}, 1, "{:.2f}")
+    quantiles = {f"p{q}, steps": f"completion_p{q}_steps" for q in (50, 90, 95, 99)}
+    columns |= figure_columns(point, quantiles | {"waiting, steps": "waiting_steps"}, 1, "{:.2f}")
     if any(point.figure(p, "unfinished").mean > 0 for p in point.ranking):
         columns |= figure_columns(point, {"unfinished, %": "unfinished"}, 100, "{:.1f}")
-    if math.isnan(point.bound.mean):
-        return columns
-    bound = {"policy": "lower bound", "mean": steps(point.bound), "privileges": "no resizing, no pre-emption"}
-    return {heading: [bound.get(heading, ""), *cells] for heading, cells in columns.items()}
+    bound = {"policy": "lower bound", "mean, steps": steps(point.bound), "privileges": "no resizing, no pre-emption"}
+    return with_bound(point, columns, bound)
+
+
+def _arrives(point: TaskPoint, name: str) -> bool:
+    return not math.isnan(point.figure(point.ranking[0], f"completion_steps_{name}").mean)
 
 
 def _given(point: TaskPoint) -> Columns:
@@ -57,7 +58,8 @@ def _spread(spread: Spread | None) -> str:
 
 
 def _used(point: TaskPoint) -> Columns:
-    return figure_columns(point, {resource: f"used_{resource}" for resource in point.resources}, 100, "{:.1f}")
+    names = {f"{resource} in use, %": f"used_{resource}" for resource in point.resources}
+    return figure_columns(point, names, 100, "{:.1f}")
 
 
 def _speed(point: TaskPoint, name: str) -> Columns:

@@ -1,4 +1,4 @@
-"""Energy for a success against how much requests slow each other down: one point a policy, with intervals.
+"""Energy per success against how much requests slow each other down: one point a policy, with intervals.
 
 Over a sweep, one line a policy, through the swept values in their order.
 """
@@ -32,7 +32,7 @@ def energy(point: Point, style: Style) -> Plot:
         f"One point a policy{', with 95 % intervals' if drawn else ''}; lower and further left is better. "
         f"{'The dashed line joins those than which no other is better in both. ' if len(_front(rows)) > 1 else ''}"
         f"Energy includes idle power.{'' if drawn else f' {NO_INTERVALS}'}",
-        f"{least['policy']} needs the least energy, {least['energy_text']} a success; under {calm['policy']} "
+        f"{least['policy']} needs the least energy, {least['energy_text']} per success; under {calm['policy']} "
         f"requests slow each other down the least, {calm['degradation_text']} times their time alone.",
         spec=_spec(rows, style),
     )
