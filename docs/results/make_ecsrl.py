@@ -65,7 +65,7 @@ def rows(cell: Cell) -> Iterator[dict[str, Any]]:
 def table(cell: Cell) -> str:
     """All agents, and the rules down to the fifth."""
     lines = [
-        "| policy | in time and accurate, % | gain on the best rule | late | rejected | mJ a success | slow-down |",
+        "| policy | in time and accurate, % | gain on the best rule | late | rejected | mJ per success | slow-down |",
         "|---|---|---|---|---|---|---|",
     ]
     best, ranked = best_rule(cell), sorted(cell.success, key=lambda name: -cell.mean(name))
@@ -87,7 +87,7 @@ def trade_off(cell: Cell) -> dict[str, Any]:
         {
             "weights": policy.removeprefix("pareto/w-").replace("-", ", "),
             "success, %": 100 * cell.mean(policy),
-            "energy, mJ a success": estimate(figures["energy_per_success_mj"]).mean,
+            "energy per success, mJ": estimate(figures["energy_per_success_mj"]).mean,
             "slow-down": estimate(figures["degradation"]).mean,
         }
         for policy, figures in cell.by_seed.items()
@@ -95,7 +95,7 @@ def trade_off(cell: Cell) -> dict[str, Any]:
     ]
     x, y = (
         {"field": name, "type": "quantitative", "scale": {"zero": False, "nice": True}}
-        for name in ("energy, mJ a success", "slow-down")
+        for name in ("energy per success, mJ", "slow-down")
     )
     colour = {"field": "success, %", "type": "quantitative", "scale": {"zero": False, "scheme": "viridis"}}
     marks = {"mark": {"type": "point", "filled": True, "size": 80}, "encoding": {"color": colour}}

@@ -108,7 +108,7 @@ def against(cells: list[Cell]) -> str:
 def where_devices_are_shared(cells: list[Cell]) -> str:
     """The same for the dispatcher; a place is a rate at the scenario's rho, or a rho for all boards."""
     lines = [
-        "| place | bound | best of the older rules | `least-taken` | best of all | `ecsrl` | mJ a success, both |",
+        "| place | bound | best of the older rules | `least-taken` | best of all | `ecsrl` | mJ per success, both |",
         "|---|---|---|---|---|---|---|",
     ]
     for cell in cells:
