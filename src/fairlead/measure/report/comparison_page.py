@@ -9,16 +9,7 @@ from pathlib import Path
 
 from fairlead.measure.numerals import counted
 from fairlead.measure.report.document import Document, Point, about, highlighted, points, sweep
-from fairlead.measure.report.html import (
-    assumptions,
-    details,
-    drawn,
-    figure,
-    frame,
-    label_chooser,
-    pairs,
-    versions,
-)
+from fairlead.measure.report.html import assumptions, details, drawn, figure, frame, label_chooser, pairs, versions
 from fairlead.measure.report.phrases import listed
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.report_adapter import adapter_of
