@@ -65,10 +65,10 @@ class TestElsewhere:
         ("options", "words"),
         [
             (["--from", "resnet50=3"], "--from: 3 models or more are needed, got 1 (--probes names the best)"),
-            (["--name", "jetson-nano"], "--name jetson-nano: a device that ships has this name"),
+            (["--name", "jetson-nano"], "--name jetson-nano: a shipped device has this name"),
             (
                 ["--from", "resnet51=3", "--from", "resnet18=1", "--from", "vgg16=9"],
-                "--from: 'resnet51' is no model of ncnn's table (did you mean 'resnet50'?)",
+                "--from: 'resnet51' is not a model of ncnn's table (did you mean 'resnet50'?)",
             ),
             (["--from", "resnet50"], "--from resnet50: expected MODEL=MS"),
             (["--from", "resnet50=-3"], "--from resnet50=-3: expected MODEL=MS"),
@@ -105,11 +105,11 @@ class TestFile:
             ('{"kind": "calibration", "factors": null, "name": "a", "title": "", "runtime": "", "date": "", '
              '"rates": {"a": -1}}', "rates should be numbers from 0 on"),
             ('{"kind": "calibration", "factors": [1], "name": "a", "title": "", "runtime": "", "date": "", '
-             '"rates": {"a": 1}}', "not a whole calibration"),
+             '"rates": {"a": 1}}', "not a complete calibration"),
             ('{"kind": "calibration", "factors": null, "name": "a", "title": "", "runtime": "", "date": "", '
              '"rates": {"a": 1}, "memory_mb": "abc"}', "rates should be numbers from 0 on"),
             ('{"kind": "calibration", "factors": null, "name": "a", "title": "", "runtime": "", "date": "", '
-             '"rates": {"a": 1}, "training": {"runtime": "torch"}}', "not a whole calibration"),
+             '"rates": {"a": 1}, "training": {"runtime": "torch"}}', "not a complete calibration"),
         ],
     )  # fmt: skip
     def test_a_damaged_one_is_told(self, text: str, words: str, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ WRONG = [
     (["compare", "full-edge", "--log", "/proc/logs"], "/proc/logs: can't make this folder"),
     (["sweep", "full-edge"], "the following arguments are required: --param, --values"),
     (["sweep", "full-edge", "--param", "rat", "--values", "1,2"], "--param rat: unknown field (did you mean 'rate'?)"),
-    (["sweep", "full-edge", "--param", "rate", "--values", "20,20"], "--values 20,20: rate=20 is there twice"),
+    (["sweep", "full-edge", "--param", "rate", "--values", "20,20"], "--values 20,20: rate=20 is given twice"),
     (["sweep", "full-edge", "--param", "rate", "--values", "1,x"], "--param rate=x: workload.rate_per_min: expected"),
     (["compare", "ecsrl", "--set", "rate=1e12"], "fairlead: --set rate=1e12: workload: about 5e+12 requests: more"),
     (["show", "dc-clod"], "unknown scenario 'dc-clod' (did you mean 'dc-cloud'?)"),

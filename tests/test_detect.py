@@ -207,7 +207,7 @@ def test_no_permission_is_told_and_is_not_absence(capsys: pytest.CaptureFixture[
             assert main(["detect", "--root", folder, "--json"]) == 0
     path, shown = "/sys/bus/pci/devices/0000:03:00.0/vendor", capsys.readouterr()
     assert json.loads(shown.out)["problems"] == {path: "no permission"}
-    assert shown.err == f"fairlead: {path}: no permission: what it would tell is unknown, not absent\n"
+    assert shown.err == f"fairlead: {path}: no permission: hardware behind it is unknown, not absent\n"
 
 
 def mutate(root: Path, draw: random.Random) -> None:

@@ -81,7 +81,7 @@ def test_the_first_window_shows_clients_and_links_that_are_there(tmp_path: Path)
         SEED,
         at_s=0.0,
     )
-    assert found.situation == {"inputs of": "the start: the clients and links that are there"}
+    assert found.situation == {"inputs of": "the start: the connected clients and the links"}
     value = natural(found)
     assert value["clients"] > 10
     assert value["qps"] == value["rps"] == 0.0
@@ -335,13 +335,16 @@ def test_the_report_is_made_fresh_and_from_the_file(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--policy", "closest", "--at", "1"), "policy 'closest' is a fixed rule, only learned ones are explained"),
+        (
+            ("--policy", "closest", "--at", "1"),
+            "policy 'closest' is a fixed rule, and only learned policies can be explained",
+        ),
         (("--policy", "./d", "--at", "5"), "--at 5: ecsrl runs from 0 s to before 5 s"),
         (("--policy", "./d", "--at", "-1"), "--at -1: ecsrl runs from 0 s"),
         (("--policy", "./d", "--at", "nan"), "--at nan: ecsrl runs from 0 s"),
         (("--policy", "./d", "--at", "4.999999"), "--at 5: nothing is decided from then on"),
         (("--policy", "./d", "--request", "99999"), "--request 99999: ecsrl has requests 0 to "),
-        (("--policy", "./s", "--request", "3"), "--request 3: ./s decides about windows; give a time by --at"),
+        (("--policy", "./s", "--request", "3"), "--request 3: ./s decides on windows: give a time with --at"),
         (("--policy", "./d"), "one of the arguments --at --request is required"),
         (("--policy", "./d", "--at", "1", "--request", "3"), "not allowed with argument"),
         (("--policy", "./d", "--at", "1", "--seed", "-1"), "--seed -1: expected a whole number"),
@@ -376,7 +379,7 @@ def test_requests_that_nobody_was_asked_about(tmp_path: Path) -> None:
     rows = simulate(bound, policy, SEED).rows
     followed = int(np.flatnonzero(rows["bound"] == 1)[5])
     with pytest.raises(
-        UserError, match=f"--request {followed}: it went where its stream was bound; .* by request "
+        UserError, match=f"--request {followed}: it went where its stream was bound, as decided by request "
     ) as said:
         explain(bound, policy, SEED, request=followed)
     first = int(str(said.value).split()[-1])

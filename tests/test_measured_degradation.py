@@ -92,7 +92,7 @@ def test_a_process_that_dies_is_one_line(two: list[RunnableModel]) -> None:
 
 def test_a_model_that_does_not_run_is_one_line(tmp_path: Path, two: list[RunnableModel]) -> None:
     broken = RunnableModel("broken", two[0].path, two[1].inputs)  # of another size
-    with ProcessPool([broken]) as pool, pytest.raises(UserError, match=r"^broken: it does not run: "):
+    with ProcessPool([broken]) as pool, pytest.raises(UserError, match=r"^broken: the model does not run: "):
         pool.memory(0)
 
 
@@ -321,7 +321,7 @@ def test_what_does_not_fit_is_infinite_and_not_run(two: list[RunnableModel], mon
 
 
 def test_one_that_does_not_fit_alone_is_one_line(two: list[RunnableModel]) -> None:
-    with pytest.raises(UserError, match=r"^small: one alone takes \d+ MB, and there are 5 MB to use$"):
+    with pytest.raises(UserError, match=r"^small: one process alone takes \d+ MB, and there are 5 MB to use$"):
         measure(two, 1, memory_mb=5.0)
 
 
@@ -338,7 +338,7 @@ def test_memory_that_becomes_short_stops_it_before_the_machine_does(two: list[Ru
     with ProcessPool(two) as pool:
         bench = Bench(pool, two, Shrinking(), QUICK)
         bench.watch((1, 1))
-        with pytest.raises(UserError, match="memory has become short: one more process would leave"):
+        with pytest.raises(UserError, match="too little memory is left: one more process would leave"):
             bench.watch((2, 1))
 
 
@@ -431,7 +431,7 @@ def test_the_command_prints_tables_and_what_holds_beyond_the_cores(written: Path
     assert re.search(r"small arrives on .*; alone [\d.e-]+ ms", said)
     assert "down: how many small run already, across: large" in said
     assert "linear fit:" in said
-    assert re.search(r"^small: (from \d+ workloads on [+-][\d.]+ for each more|too few levels)", said, re.MULTILINE)
+    assert re.search(r"^small: (from \d+ workloads on, each more adds [+-][\d.]+|too few points)", said, re.MULTILINE)
     assert "cells were measured once" in said
     assert re.search(r"large: a process takes \d+ MB", said)
 
@@ -505,12 +505,15 @@ def test_one_model_becomes_a_curve(
         (["small.onnx", "--memory-mb", "0"], "--memory-mb 0: expected a number above 0"),
         (["small.onnx", "--wait", "-1"], "--wait -1: expected seconds, 0 or more"),
         (["small.onnx", "--memory-mb", "nan"], "--memory-mb nan: expected a number above 0"),
-        (["small.onnx", "small.onnx"], "small.onnx: is there twice"),
+        (["small.onnx", "small.onnx"], "small.onnx: given twice"),
         (["none.onnx"], "none.onnx: can't read it: No such file"),
         (["efficientnet-lit0"], "neither a file nor a model of `fairlead models` (did you mean 'efficientnet-lite0'?)"),
         (["small.onnx", "--size", "h"], "--size h: expected [MODEL:]NAME=N, as in height=224"),
-        (["small.onnx", "large.onnx", "--size", "h=3"], "--size h=3: of which model? As in small.onnx:h=3"),
-        (["small.onnx", "--size", "smal.onnx:h=3"], "'smal.onnx' is none of the models (did you mean 'small.onnx'?)"),
+        (["small.onnx", "large.onnx", "--size", "h=3"], "--size h=3: say of which model, as in small.onnx:h=3"),
+        (
+            ["small.onnx", "--size", "smal.onnx:h=3"],
+            "'smal.onnx' is not one of the models (did you mean 'small.onnx'?)",
+        ),
         (["small.onnx", "--size", "h=3"], "--size h=3: no input of small.onnx has it"),
         (["small.onnx", "--scenario", "x.json"], "--scenario x.json: its name should end in .yaml"),
         (["small.onnx", "--scenario", "/nowhere/x.yaml"], "the folder /nowhere does not exist"),

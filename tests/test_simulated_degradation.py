@@ -173,7 +173,7 @@ def test_rho_of_all_devices_is_set_at_once() -> None:
     assert rhos == {0.4}
     assert made.devices["rtx-3080"].degradation is None
     assert {link.delay_ms for link in load("ecsrl", ["links.*.delay_ms=7"]).links} == {7}
-    with pytest.raises(UserError, match="nothing has such a field"):
+    with pytest.raises(UserError, match="no entry has such a field"):
         load("ecsrl", ["devices.*.degradation.ro=0.4"])
 
 
@@ -195,7 +195,7 @@ def test_the_command_prints_the_tables_and_writes_the_document(
     assert "resnet-18 arrives on jetson-nano (nano); alone 34.7 ms" in text
     assert "│ 6 │ 7.00 │  inf │" in text
     assert "linear fit: +1.542 for each more, R² 1.000" in text
-    assert "7: 8.63 (3 of 7 mixes do not fit)" in text
+    assert "7: 8.63 (3 of 7 combinations do not fit)" in text
     written = json.loads((tmp_path / "out.json").read_text())
     assert written["settings"] == {"scenario": "ecsrl", "set": [], "max": 6}
     first = written["matrices"][0]
@@ -208,7 +208,7 @@ def test_the_command_prints_the_tables_and_writes_the_document(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["degradation", "simulate", "full-edge"], "full-edge: no node is shared, so nothing degrades"),
+        (["degradation", "simulate", "full-edge"], "full-edge: no node is shared: there is no interference"),
         (["degradation", "simulate", "ecsrl", "--max", "0"], "--max 0: 1 to 12 workloads of each model are possible"),
         (["degradation", "simulate", "ecsrl", "--json", "/nowhere/out.json"], "the folder /nowhere does not exist"),
         (

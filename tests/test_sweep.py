@@ -60,8 +60,8 @@ def test_values_are_lists_or_ranges(text: str, values: tuple[Any, ...], last: st
         ("", "expected values with commas"),
         ("20,,40", "expected values with commas"),
         ("20],[40", "expected values with commas"),
-        ("20,40,20", "rate=20 is there twice"),
-        ("20,20.0", "rate=20 is there twice"),
+        ("20,40,20", "rate=20 is given twice"),
+        ("20,20.0", "rate=20 is given twice"),
         ("20:x:5", "expected start:stop:step"),
         ("20:40:0", "expected start:stop:step"),
         ("40:20:5", "no values"),
@@ -179,7 +179,7 @@ def test_an_interrupted_comparison_goes_on(tmp_path: Path, monkeypatch: pytest.M
 
 def test_one_process_at_a_time_and_no_other_file_is_touched(tmp_path: Path) -> None:
     file, other = tmp_path / "kept.jsonl", tmp_path / "thesis.txt"
-    with Checkpoint(file), pytest.raises(UserError, match="another fairlead is at work on this checkpoint"):
+    with Checkpoint(file), pytest.raises(UserError, match="another fairlead process uses this checkpoint"):
         Checkpoint(file)
     assert not file.exists()  # nothing was finished
     other.write_text("important")

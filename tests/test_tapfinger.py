@@ -430,7 +430,7 @@ def test_a_checkpoint_of_another_training_is_refused(trained: Path, tmp_path: Pa
     other = replace(question(trained), world=task_world(load_tasks("tapfinger-3", ("tasks=41",)), ("tasks=41",)))
     with pytest.raises(UserError, match="scenario was"):
         train_tapfinger(other, Quiet(), resume=True)
-    with pytest.raises(UserError, match="a training is already there"):
+    with pytest.raises(UserError, match="the folder already has a training"):
         train_tapfinger(question(trained), Quiet(), resume=False)
     with pytest.raises(UserError, match="no checkpoint to resume"):
         train_tapfinger(question(tmp_path / "none"), Quiet(), resume=True)
@@ -592,7 +592,7 @@ def test_a_bundle_of_tasks_is_refused_where_requests_are(capsys: pytest.CaptureF
     folder = str(SHIPPED / "tapfinger-3-agents")
     assert main(["compare", "full-edge", "--policies", folder, "--seeds", "1", "--no-bound"]) == 2
     assert capsys.readouterr().err == (
-        f"fairlead: policy {folder!r}: it places tasks on clusters; this is a scenario of requests\n"
+        f"fairlead: policy {folder!r}: it decides on tasks, and this is a scenario of requests\n"
     )
 
 
@@ -678,7 +678,7 @@ def test_the_stand_alone_form_stops_in_time_and_leaves_a_checkpoint(tmp_path: Pa
     assert find_task_policy(str(out)).summary.startswith("TapFinger agent")
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 2
-    assert again.stderr.startswith(f"tapfinger: {out}: a training is already there")
+    assert again.stderr.startswith(f"tapfinger: {out}: the folder already has a training")
 
 
 @pytest.mark.parametrize(

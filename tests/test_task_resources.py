@@ -370,7 +370,7 @@ def test_a_role_is_told_by_the_file_or_by_the_name() -> None:
                 "gpu": {"elastic": False, "most_per_task": None},
                 "npu": {},
             },
-            "resources: at least one that tasks need must be elastic",
+            "resources: at least one resource that tasks need must be elastic",
         ),
     ],
 )

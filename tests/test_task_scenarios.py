@@ -88,7 +88,7 @@ def test_speed_is_the_form_of_every_type_that_has_one_of_the_two(tmp_path: Path)
     assert forms == ["released", "released", "constant", "released"]
     with pytest.raises(UserError) as error:
         load_tasks("tapfinger-testbed-3", ["speed=paper"])
-    words = "speed is short for types.*.speed.form where it is paper or released, which is nowhere in this scenario"
+    words = "speed is short for types.*.speed.form where it is paper or released, which this scenario does not have"
     assert str(error.value) == f"--set speed=paper: {words}"
 
 
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, path: str, value: Any
     [
         ("type,cpu,gpu,time_s,progress,loss\na,1,1,5,1,0\n", "unknown column 'loss'"),
         ("type,cpu,time_s,progress\na,1,5,1\n", "the column gpu is missing"),
-        ("type,cpu,gpu,time_s,progress\nb,1,1,5,1\n", "has no rows of the type 'a'"),
+        ("type,cpu,gpu,time_s,progress\nb,1,1,5,1\n", "there are no rows of the type 'a'"),
         ("type,cpu,gpu,time_s,progress\na,1,1,5,0.5\n", "ends at 0.5, not at 1"),
         ("type,cpu,gpu,time_s,progress\na,2,2,5,1\n", "the minimum of 'a' (cpu 1, gpu 1) was not measured"),
         ("type,cpu,gpu,time_s,progress\na,1,1,5,0.5\na,1,1,4,1\n", ":3: time_s must rise: 4 after 5"),
@@ -195,8 +195,8 @@ def test_throughputs_are_shown_and_compared(tmp_path: Path, capsys: pytest.Captu
         ({}, '{"k80": {"resnet": {"null": 1}}}', "expected jobs such as \"('ResNet-18 (batch size 16)', 2)\""),
         ({"gpu": "k8"}, "", "t.json: unknown type of GPU 'k8' (did you mean 'k80'?)"),
         ({"job": "ResNet-18"}, "", "unknown job 'ResNet-18' on 'k80' (did you mean 'ResNet-18 (batch size 16)'?)"),
-        ({"job": "A3C"}, "", "'A3C' has no figure of its own on 'k80'"),
-        ({"job": "CycleGAN"}, "", "'CycleGAN' has no figure of its own on 'k80'"),
+        ({"job": "A3C"}, "", "'A3C' has no figure for the job alone on 'k80'"),
+        ({"job": "CycleGAN"}, "", "'CycleGAN' has no figure for the job alone on 'k80'"),
         ({"job": "LM (batch size 5)"}, "", "the minimum of 'a' (gpu 1) was not measured"),
         ({"total_steps": 0}, "", "types.a.speed.total_steps: total_steps must be above 0, got 0"),
         ({"job": None}, "", "job is missing: a speed of the form 'gavel' needs it"),
@@ -216,8 +216,8 @@ def test_throughputs_that_are_wrong_are_told_in_one_line(
 
 def test_each_command_says_which_world_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
     for command, line in (
-        (["degradation", "simulate", "tapfinger-3"], "it is a world of tasks"),
-        (["tune", "ecsrl"], "it is a world of requests"),
+        (["degradation", "simulate", "tapfinger-3"], "this is a scenario of tasks"),
+        (["tune", "ecsrl"], "this is a scenario of requests"),
         (["compare", "ecsrl", "tapfinger-3"], "compare one kind at a time"),
         (["compare", "tapfinger-3", "--policies", "closest"], "policy 'closest' decides on requests"),
         (["tune", "tapfinger-3", "--workloads", "1"], "--workloads 1: 2 to"),
@@ -226,7 +226,7 @@ def test_each_command_says_which_world_it_wants(capsys: pytest.CaptureFixture[st
         error = capsys.readouterr().err
         assert line in error
         assert error.count("\n") == 1
-    with pytest.raises(UserError, match="world of tasks"):
+    with pytest.raises(UserError, match="scenario of tasks"):
         load("tapfinger-3")
 
 

@@ -137,10 +137,10 @@ def test_what_is_not_for_us_is_left_alone(line: str) -> None:
         (['{"epoch": true, "loss": 1}'], "epoch: expected a whole number"),
         (['{"epoch": 0, "loss": "low"}'], "loss: expected a finite number"),
         (['{"epoch": 0, "loss": 1}', '{"epoch": 1, "loss": NaN}'], "loss: expected a finite number"),
-        (['{"epoch": 1, "loss": 1}'], "it tells epoch 1 first"),
+        (['{"epoch": 1, "loss": 1}'], "it reports epoch 1 first"),
         (['{"done": 0, "of": 0}'], "nothing to do"),
-        (['{"done": 1, "of": 9}', '{"done": 2, "of": 8}'], "of 9 samples first, then of 8 samples"),
-        (['{"done": 1, "of": 9}', '{"epoch": 1, "loss": 1}'], "of 9 samples first, then of epochs"),
+        (['{"done": 1, "of": 9}', '{"done": 2, "of": 8}'], "9 samples first, then 8 samples"),
+        (['{"done": 1, "of": 9}', '{"epoch": 1, "loss": 1}'], "9 samples first, then epochs"),
     ],
 )
 def test_a_line_that_can_not_be_is_told(lines: list[str], words: str) -> None:
@@ -392,12 +392,12 @@ FAILURES = [
     ("sys.exit('no data')", "it failed with exit code 1: no data"),
     ("tell(epoch=0, loss=2)\nraise ValueError('bad shape')", "it failed with exit code 1: ValueError: bad shape"),
     ("os.kill(os.getpid(), 9)", "it was killed by SIGKILL (out of memory?)"),
-    ("print('hello')", "it told nothing: expected lines such as"),
-    ("", "it told nothing"),
+    ("print('hello')", "it reported nothing: expected lines such as"),
+    ("", "it reported nothing"),
     ("tell(done=1, of=3)", "it ended after 1 of 3 samples"),
     ("tell(done=0, of=3)\ntell(done=3.5, of=3)", "done: expected a whole number"),
     (TRAINS, "after 5 epochs with a loss of 0.3 at best, and never reached its target of 0.1"),
-    ("tell(epoch=0, loss=0.05)", "its loss before training, 0.05, is at its target already"),
+    ("tell(epoch=0, loss=0.05)", "its loss before training, 0.05, has already reached the target"),
     ("tell(epoch=0, loss=float('nan'))", "loss: expected a finite number"),
 ]
 
@@ -477,14 +477,14 @@ def test_other_settings_in_the_same_folder_are_refused(
     assert line.startswith("fairlead: out: task was traced there with ")
     assert words in line
     program(TRAINS + "# changed\n")
-    assert "another program: another --out" in error_of(capsys, "task.py", code=2)
+    assert "another program: give another --out" in error_of(capsys, "task.py", code=2)
 
 
 def test_two_at_once_in_one_folder_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("out/runs").mkdir(parents=True)
     with Path("out/runs/.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert "another fairlead is tracing into this folder" in error_of(capsys, program(ANSWERS), code=2)
+        assert "another fairlead process writes traces to this folder" in error_of(capsys, program(ANSWERS), code=2)
 
 
 # ---- interrupts
@@ -565,7 +565,7 @@ def test_the_task_does_not_outlive_a_trace_that_is_killed() -> None:
         (["no/such"], "TASK no/such: no such file"),
         (["task.txt"], "TASK task.txt: not a program: neither executable nor named .py"),
         (["task.py", "./task.py"], "two tasks are called 'task'"),
-        (["1.py"], "'1' is no name of a type"),
+        (["1.py"], "'1' can't name a type"),
         (["'task.py"], "No closing quotation"),
         ([""], "a program is missing"),
         (["task.py", "--cpu", "1,x"], "--cpu 1,x: expected whole numbers from 1 on, as in 1,2"),
@@ -581,7 +581,7 @@ def test_the_task_does_not_outlive_a_trace_that_is_killed() -> None:
         (["task.py", "--out", "task.txt"], "can't make this folder"),
         (["task.py", "--plots", "task.txt"], "task.txt: can't make this folder"),
         (["task.py", "--plots", ""], "--plots: a name is missing"),
-        (["task.py", "--out", ""], "--out: the folder for runs and family is missing"),
+        (["task.py", "--out", ""], "--out is missing: give the folder for the runs and the task types"),
     ],
 )
 def test_wrong_input_is_one_line_before_anything_runs(

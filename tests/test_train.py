@@ -265,7 +265,7 @@ def test_what_is_stopped_before_it_is_validated_is_kept_and_restored_as_it_was(
         (["--resume", "--hyper", "gamma=0.5"], "gamma was 0.99, now 0.5"),
         (["--resume", "--seed", "1"], "seed was 0, now 1"),
         (["--resume", "--set", "duration_s=30"], "scenarios was another"),
-        ([], "a training is already there; continue it with --resume"),
+        ([], "the folder already has a training; continue with --resume"),
     ],
 )
 def test_a_training_is_not_mixed_with_another(
@@ -332,14 +332,14 @@ def test_a_checkpoint_that_does_not_fit_together_is_told(
         out.mkdir(exist_ok=True)
         torch.save(saved | wrong, out / "checkpoint")
         assert main(training("aset", out, "--resume")) == 2, wrong
-        assert "not a whole checkpoint" in one_error(capsys)
+        assert "not a complete checkpoint" in one_error(capsys)
 
 
 def test_two_trainings_do_not_share_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (tmp_path / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert main(training("aset", tmp_path)) == 2
-    assert "another training is at work in this folder" in one_error(capsys)
+    assert "another training runs in this folder" in one_error(capsys)
 
 
 def test_validation_stops_when_it_is_told_to() -> None:
@@ -365,35 +365,35 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
     [
         (["aest", "--scenario", "full-edge", "--out", "o"], "invalid choice: 'aest'"),
         (["aset", "--scenario", "full-edg", "--out", "o"], "did you mean 'full-edge'?"),
-        (["aset", "--scenario", "full-edge", "--out", ""], "--out: the folder that the bundle goes to is missing"),
+        (["aset", "--scenario", "full-edge", "--out", ""], "--out is missing: give the folder for the bundle"),
         (["aset", "--scenario", "full-edge", "--out", "taken"], "taken: can't make this folder"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--resume"], "o: there is no checkpoint to resume"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--steps", "2000"], "more than learning_starts=2000"),
-        (["aset", "--scenario", "full-edge", "--out", "full"], "full: there are other files"),
+        (["aset", "--scenario", "full-edge", "--out", "full"], "full: the folder has other files"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--steps", "0"], "--steps 0: expected a whole"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--seed", "-1"], "--seed -1: expected a whole number"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--rates", "30,x"], "--rates 30,x: expected numbers"),
-        (["aset", "--scenario", "full-edge", "--out", "o", "--rates", "30,30"], "'full-edge rate=30' is there twice"),
+        (["aset", "--scenario", "full-edge", "--out", "o", "--rates", "30,30"], "'full-edge rate=30' is given twice"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--actions", "closets"], "did you mean 'closest'?"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--actions", "closest"], "at least two policies"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gama=1"], "did you mean 'gamma'?"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=x"], "expected gamma=VALUE, such as"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "batch=1"], "batch=1: expected a whole number"),
-        (["aset", "--scenario", "full-edge", "--scenario", "full-edge", "--out", "o"], "--scenario: 'full-edge' is th"),
+        (["aset", "--scenario", "full-edge", "--scenario", "full-edge", "--out", "o"], "'full-edge' is given twice"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--hyper", "batch=1"], "batch=1: expected a whole number"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--hyper", "validation_workloads=1"], "from 2 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "groups=0"], "expected a whole number from 1 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=nan"], "expected a number from 0 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=2"], "expected a share, from 0 to 1"),
-        (["aset", "--out", "o"], "--scenario: it must be said where to learn"),
-        (["ecsrl", "--scenario", "ecsrl"], "--out: the folder that the bundle goes to is missing"),
-        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--target", "0.9"], "this is for --objective constraint"),
+        (["aset", "--out", "o"], "--scenario is missing: give the scenario to train on"),
+        (["ecsrl", "--scenario", "ecsrl"], "--out is missing: give the folder for the bundle"),
+        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--target", "0.9"], "needs --objective constraint"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "mix=true"], "an option of its own, --mix"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--validation-rates", "x"], "--validation-rates x: expec"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--window-ms", "0"], "window_ms"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--energy-weight", "1:0"], "--energy-weight 1:0: expected a"),
-        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--energy-weight", "0:1:2"], "0:0.3:0.1 to heed 0.1 of it"),
-        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--objective", "constraint"], "says what is to be low"),
+        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--energy-weight", "0:1:2"], "0:0.3:0.1 to use 0.1 of it"),
+        (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--objective", "constraint"], "a cost to minimise"),
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--objective", "constraint", "--energy-weight", "1",
           "--target", "90"], "--target 90: expected a share"),
     ],

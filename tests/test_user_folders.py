@@ -84,7 +84,9 @@ class TestCompiledCode:
         else:
             pytest.skip("needs root: gives a folder away")
         used, why = compile_cache._open_cache()
-        assert why.startswith(f"others can write to {suspect}" if how == "open" else f"{suspect} belongs to somebody")
+        assert why.startswith(
+            f"others can write to {suspect}" if how == "open" else f"{suspect} belongs to another user"
+        )
         assert used is not None
         assert list(used.iterdir()) == []
         assert stat.S_IMODE(used.stat().st_mode) == 0o700

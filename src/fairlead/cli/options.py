@@ -11,7 +11,7 @@ SCENARIO = "a name from `fairlead scenarios`, or a .yaml file"
 FIELDS = """
 --set takes a field of the workload or the rules by its name (rate, duration_s, dispatch, window_ms, ...), any other
 field of the scenario by its path (nodes.dc.count=8, links.0.delay_ms=5, workload.sources.NAME.share=0.5). In a path
-'*' is every entry that has the field ('devices.*.degradation.rho=0.5').
+'*' stands for every entry that has the field ('devices.*.degradation.rho=0.5').
 """
 
 

@@ -15,18 +15,18 @@ from fairlead.domain.provenance import MOST, Sourced, not_negative, positive
 
 @dataclass(frozen=True, kw_only=True)
 class Degradation(Sourced):
-    """How workloads on one shared device slow each other down (time among others / time alone). One of three forms.
+    """How workloads on one shared device slow each other down: time beside others / time alone. One of three forms.
 
-    - `rho`: linear interference, 1 + rho * sum(solo time of each other / own solo time).
-    - `curve`: per variant (or `default`), the value at 1, 2, ... running workloads; past the end it is infinite.
-    - `matrix`: per arriving variant, a table over how many of `axes[0]` and `axes[1]` already run (ECSRL figure 1);
-      `.inf`, or past the edge, is the resource limit: nothing more is placed there.
+    - `rho`: linear interference, 1 + rho * sum(time alone of each other workload / own time alone).
+    - `curve`: for each variant (or `default`), the value at 1, 2, ... running workloads; past the end it is infinite.
+    - `matrix`: for each arriving variant, a table over how many of `axes[0]` and `axes[1]` already run (ECSRL, figure
+      1). `.inf`, or the end of the table, is the resource limit: nothing more is placed there.
     """
 
-    rho: float | None = None  # 0: they don't disturb each other; 1: as slow as one after the other
-    curve: Mapping[str, tuple[float, ...]] | None = None  # by variant, or `default`
-    axes: tuple[str, str] | None = None  # the two variants that a matrix counts
-    matrix: Mapping[str, tuple[tuple[float, ...], ...]] | None = None  # by arriving variant
+    rho: float | None = None  # 0: no interference; 1: as slow as one after the other
+    curve: Mapping[str, tuple[float, ...]] | None = None  # values by variant, or `default`
+    axes: tuple[str, str] | None = None  # the two variants whose numbers the matrix counts
+    matrix: Mapping[str, tuple[tuple[float, ...], ...]] | None = None  # a table by arriving variant
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,12 +52,12 @@ class Device(Sourced):
     """A kind of accelerator or processor."""
 
     name: str
-    compute_tops: float  # peak, as the vendor gives it; for reading, never for latency
-    memory_mb: float  # of one device
-    power_idle_w: float  # of one device that does nothing
-    power_busy_w: float  # of one device that is fully busy
-    price_per_h: float  # of busy time
-    degradation: Degradation | None = None  # needed where nodes of it serve `shared`
+    compute_tops: float  # peak performance by the vendor; information only, no latency depends on it
+    memory_mb: float  # memory of one device
+    power_idle_w: float  # power of one device that does nothing
+    power_busy_w: float  # power of one device that is fully busy
+    price_per_h: float  # price of an hour of busy time
+    degradation: Degradation | None = None  # interference; required where nodes with this device serve `shared`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,17 +72,17 @@ class Node(Sourced):
     """A host with `count` devices of one kind.
 
     `serving: queue` gives every deployed variant its own FIFO queue on a fixed share of the devices;
-    `serving: shared` runs everything at once, each slowed by the others (processor sharing with degradation).
+    `serving: shared` runs all requests at once, and they slow each other down (processor sharing with degradation).
     """
 
     name: str
-    device: str  # its kind
-    count: int = 1  # how many of them
+    device: str  # name of its kind of device
+    count: int = 1  # number of devices
     serving: Literal["queue", "shared"] = "queue"  # how it serves, see above
-    cloud: bool = False  # a target of the second inference
-    cluster: str = ""  # the roof it is under; empty: its own
-    region: str = ""  # asked for by a source's `regions`
-    certificates: tuple[str, ...] = ()  # asked for by a source's `certificates`
+    cloud: bool = False  # whether it can be the target of a second inference
+    cluster: str = ""  # name of the cluster that it belongs to; empty: a cluster of its own
+    region: str = ""  # its region, compared with a source's `regions`
+    certificates: tuple[str, ...] = ()  # its certificates, compared with a source's `certificates`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,14 +103,14 @@ class Cluster:
 class Link(Sourced):
     """One-way network delay from sites (or nodes, for the second inference) to nodes, both given as name patterns.
 
-    The delay is normal with mean `delay_ms` and deviation `delay_sd_ms`, cut at 0. A later link overrides an earlier.
+    The delay is normal with mean `delay_ms` and deviation `delay_sd_ms`, cut at 0. Later links override.
     """
 
     from_: str  # pattern of sites or nodes
     to: str  # pattern of nodes
-    delay_ms: float  # mean
-    delay_sd_ms: float = 0.0  # standard deviation
-    bandwidth_mbps: float | None = None  # None: transfers cost nothing
+    delay_ms: float  # mean delay
+    delay_sd_ms: float = 0.0  # standard deviation of the delay
+    bandwidth_mbps: float | None = None  # bandwidth; None: transfers take no time
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -121,12 +121,12 @@ class Link(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkChange(Sourced):
-    """From `at_s` on, the links matched have new values; what is not named stays. `up: false` starts an outage."""
+    """From `at_s` on, matching links have the given values; others stay. `up: false` starts an outage."""
 
-    at_s: float  # seconds from the start
+    at_s: float  # time of the change, in seconds from the start
     from_: str = "*"  # pattern of sites or nodes
     to: str = "*"  # pattern of nodes
-    delay_ms: float | None = None  # new mean
+    delay_ms: float | None = None  # new mean delay
     delay_sd_ms: float | None = None  # new standard deviation
     bandwidth_mbps: float | None = None  # new bandwidth
     up: bool | None = None  # false: down from now on; true: up again

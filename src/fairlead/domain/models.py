@@ -18,8 +18,8 @@ MOST_BATCH: Final = 1_000_000  #: Requests in a batch.
 class Latency(Sourced):
     """Time of one inference alone on a device: `base_ms + per_kb_ms * input size in kB`."""
 
-    base_ms: float  # for an empty input
-    per_kb_ms: float = 0.0  # more for each kB of input
+    base_ms: float  # time for an empty input
+    per_kb_ms: float = 0.0  # additional time for each kB of input
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -31,16 +31,16 @@ class Latency(Sourced):
 class Variant(Sourced):
     """One trained form of a model: a trade of accuracy against time and memory.
 
-    The quality of a single answer is `accuracy + accuracy_sd * z`, z standard normal and the same for every variant
-    that sees this request: so a hard input is hard for all of them.
+    The quality of a single answer is `accuracy + accuracy_sd * z`. z is standard normal and the same for every variant
+    that gets this request, so a hard input is hard for all of them.
     """
 
     name: str
     accuracy: float  # mean quality of its answers, 0..1
-    memory_mb: float  # weights, held as long as it is deployed
-    latency: Mapping[str, Latency]  # by device name; a device that is absent can't run it
-    accuracy_sd: float = 0.0  # how much the quality differs from input to input
-    run_mb: float = 0.0  # per request under way, on shared nodes
+    memory_mb: float  # memory of the weights, in use as long as the variant is deployed
+    latency: Mapping[str, Latency]  # by name of device; without an entry, the variant can't run on a device
+    accuracy_sd: float = 0.0  # standard deviation of the quality from input to input
+    run_mb: float = 0.0  # memory of each request in flight, on shared nodes
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,12 +51,12 @@ class Variant(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """What an application asks for by name."""
+    """A task that requests ask for by name, with its variants."""
 
     __pydantic_config__ = STRICT
 
     name: str
-    variants: Mapping[str, Variant]  # by name; no two models share one
+    variants: Mapping[str, Variant]  # by name; two models can't have a variant of the same name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +66,9 @@ class Batching(Sourced):
     Time of a batch: fixed * (longest alone) + (1 - fixed) * (sum of alone).
     """
 
-    max: int  # requests in a batch at most
-    wait_ms: float = 0.0  # how long the first of a batch waits for others
-    fixed: float = 0.5  # 0: a batch saves nothing; 1: it costs no more than its longest
+    max: int  # largest number of requests in a batch
+    wait_ms: float = 0.0  # longest time that the first request of a batch waits for others
+    fixed: float = 0.5  # 0: a batch saves no time; 1: a batch takes as long as its longest request
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,18 +81,18 @@ class Batching(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment(Sourced):
-    """Variants placed on nodes.
+    """A variant on nodes.
 
     On a queue node a deployment owns `share` of the node's devices, split over `servers` parallel servers; a server
     runs at `share * count / servers` of one device, never faster than one whole device.
     """
 
-    variant: str  # what is placed
-    nodes: tuple[str, ...]  # names or patterns
-    share: float = 1.0  # of the node's devices, 0..1; on queue nodes
-    servers: int = 1  # requests, or batches, served at once; on queue nodes
-    queue_limit: int | None = None  # in flight at most; None: no limit
-    batching: Batching | None = None  # on queue nodes
+    variant: str  # name of the deployed variant
+    nodes: tuple[str, ...]  # names of nodes, or patterns
+    share: float = 1.0  # share of the node's devices, 0..1; on queue nodes
+    servers: int = 1  # number of requests, or batches, that are served at once; on queue nodes
+    queue_limit: int | None = None  # largest number of requests in flight; None: no limit
+    batching: Batching | None = None  # serving in batches; on queue nodes
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -16,11 +16,11 @@ TOLERANCE_MS: Final = 1e-9
 class Outcome(IntEnum):
     """How a request ended."""
 
-    PENDING = 0  # still under way
+    PENDING = 0  # not ended yet
     SUCCESS = 1  # in time and accurate enough
     LATE = 2  # delivered after its deadline
     INACCURATE = 3  # delivered in time, not accurate enough
-    REJECTED = 4  # not admitted; the reason says why
+    REJECTED = 4  # not admitted; see Reason
 
 
 class Reason(IntFlag):
@@ -28,24 +28,24 @@ class Reason(IntFlag):
 
     FEASIBLE = 0
     NO_CAPACITY = 1  # the queue is full, or the bound load would pass 1
-    NO_MEMORY = 2  # memory limit, or infinite degradation
-    TOO_LATE = 4  # nominal end-to-end time above the deadline
-    TOO_INACCURATE = 8  # variant below the required accuracy
-    UNREACHABLE = 16  # link or node down
-    NOT_ALLOWED = 32  # region or certificate
-    DECLINED = 64  # the policy itself rejected, though something was feasible
+    NO_MEMORY = 2  # not enough memory, or infinite degradation
+    TOO_LATE = 4  # the nominal end-to-end time is above the deadline
+    TOO_INACCURATE = 8  # the variant is less accurate than required
+    UNREACHABLE = 16  # the link or the node is down
+    NOT_ALLOWED = 32  # wrong region, or a certificate is missing
+    DECLINED = 64  # the policy rejected it, although a candidate was feasible
     QUEUED = 128  # a task that the cluster does not see yet: its pending set is full
 
 
 class Fallback(StrEnum):
-    """Why a rule decided in the place of a learned policy."""
+    """Why the fallback rule decided instead of a learned policy."""
 
-    MISSING = "missing"  # the bundle, its model, or a rule that it names is not there
+    MISSING = "missing"  # the bundle, its model, or a rule that it names does not exist
     CORRUPT = "corrupt"  # manifest or model is not what it should be
     VERSION = "version"  # trained on observations of another version
     SIZE = "size"  # more nodes or candidates than it has inputs for
-    RANGE = "range"  # inputs beyond what it has seen in training
-    OUTPUT = "output"  # the model failed, or answered with what is no number
+    RANGE = "range"  # inputs outside the range of the training
+    OUTPUT = "output"  # the model failed, or answered with something that is not a number
     SLOW = "slow"  # it took longer than its time budget
     IDLE = "idle"  # tasks wait, nothing runs, and it would start nothing
 

@@ -25,7 +25,7 @@ class Sourced:
     __pydantic_config__ = STRICT
 
     source: str = ""  # where the numbers come from: a data sheet, a paper, a measurement
-    assumed: bool | tuple[str, ...] = False  # true: all its numbers are; or the names of the fields that are
+    assumed: bool | tuple[str, ...] = False  # true: all numbers are assumed; or a list of the fields that are
 
     def __post_init__(self) -> None:
         if not self.source and not self.assumed:

@@ -22,13 +22,13 @@ from fairlead.domain.workload import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class Rules(Sourced):
-    """How the world admits, binds and repairs."""
+    """How requests are admitted, streams bound, and inaccurate answers repeated."""
 
-    dispatch: Literal["stream", "request"] = "request"  # bind a stream once, or decide for every request
+    dispatch: Literal["stream", "request"] = "request"  # decide once per stream and bind it, or per request
     admit: tuple[Literal["deadline", "accuracy"], ...] = ()  # nominal misses that exclude a candidate
-    second_inference: bool = False  # an answer that is not good enough is repeated in the cloud
-    offload_from: Literal["node", "access"] = "node"  # who sends it there
-    window_ms: float = 1000.0  # of statistics, and of selectors
+    second_inference: bool = False  # whether the cloud repeats an inference whose answer is not accurate enough
+    offload_from: Literal["node", "access"] = "node"  # from where the request is sent on to the cloud
+    window_ms: float = 1000.0  # length of a window of statistics, and of a decision of selectors
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -37,20 +37,20 @@ class Rules(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """Everything a serving world is made of."""
+    """A scenario of inference requests."""
 
     __pydantic_config__ = STRICT
 
     name: str
-    title: str  # one line for lists
+    title: str  # one line that lists show
     devices: Mapping[str, Device]  # kinds of hardware, by name
-    nodes: Mapping[str, Node]  # the hosts, by name
-    links: tuple[Link, ...]  # from each site to each node; of several that match, the last counts
-    models: Mapping[str, Model]  # what can be asked for, by name
-    deployments: tuple[Deployment, ...]  # which variant runs where
-    workload: Workload  # who asks, how often and for what
-    rules: Rules  # how the world admits, binds and repairs
-    link_changes: tuple[LinkChange, ...] = ()  # what the network does over time
+    nodes: Mapping[str, Node]  # hosts, by name
+    links: tuple[Link, ...]  # links from sites to nodes; where several match, the last counts
+    models: Mapping[str, Model]  # models that requests ask for, by name
+    deployments: tuple[Deployment, ...]  # variants on nodes
+    workload: Workload  # sources of requests and their rates
+    rules: Rules  # rules of admission, binding and second inference
+    link_changes: tuple[LinkChange, ...] = ()  # changes of links over time
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:

@@ -27,13 +27,13 @@ KNOWLEDGE: Final = {"progress": 1, "speed": 2}
 PENDING: Final = np.dtype(
     [
         ("task", np.int32),  # its number, by which it is placed
-        ("type", np.int32),  # row of `minimum`
+        ("type", np.int32),  # row of its type
         ("waited", np.int32),  # steps since it arrived
-        ("started", np.int32),  # the step in which it was first started; -1: never
-        ("executed", np.int32),  # steps that it has run; above 0 when it was pre-empted
-        ("restarts", np.int32),  # steps of these that paid for a change of its amounts, or for starting again
-        ("service", np.float64),  # what it has been given: units of accelerators, or else of processors, times steps
-        ("left", np.float64),  # share of its work, of its time at steady amounts; NaN unless progress is known
+        ("started", np.int32),  # step in which it first started; -1: never
+        ("executed", np.int32),  # steps that it has run; above 0 after a pre-emption
+        ("restarts", np.int32),  # how many of these steps followed a change of its allocation or a restart
+        ("service", np.float64),  # units of accelerators (of processors, if it needs no accelerator) x steps so far
+        ("left", np.float64),  # share of its time that is left at a steady allocation; NaN unless progress is known
     ],
     align=True,
 )
@@ -41,15 +41,15 @@ PENDING: Final = np.dtype(
 #: A task that runs.
 RUNNING: Final = np.dtype(
     [
-        ("task", np.int32),
-        ("type", np.int32),
-        ("cluster", np.int32),
+        ("task", np.int32),  # its number
+        ("type", np.int32),  # row of its type
+        ("cluster", np.int32),  # row of the cluster on which it runs
         ("alive", np.int32),  # steps since it arrived
-        ("started", np.int32),
-        ("executed", np.int32),
-        ("restarts", np.int32),
-        ("service", np.float64),
-        ("left", np.float64),
+        ("started", np.int32),  # step in which it first started
+        ("executed", np.int32),  # steps that it has run
+        ("restarts", np.int32),  # how many of these steps followed a change of its allocation or a restart
+        ("service", np.float64),  # as for PENDING
+        ("left", np.float64),  # as for PENDING
     ],
     align=True,
 )

@@ -59,9 +59,9 @@ class Resource:
     __pydantic_config__ = STRICT
 
     name: str
-    role: Role | None = None  # what it is for tasks; can be left out if its name is cpu, gpu, memory or the like
-    elastic: bool = True  # a task may get more than its minimum; else exactly that, as with memory
-    most_per_task: int | None = None  # of an elastic one, a task gets at most so much; none: all that a cluster has
+    role: Role | None = None  # role of the resource; not needed for names such as cpu, gpu or memory
+    elastic: bool = True  # true: a task may get more than its minimum; false: exactly its minimum, as with memory
+    most_per_task: int | None = None  # largest amount for a task, of an elastic resource; None: all that a cluster has
 
     def __post_init__(self) -> None:
         if self.role is None:
@@ -81,12 +81,12 @@ class Resource:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskCluster(Sourced):
-    """An edge cluster: what it has to give."""
+    """An edge cluster and its resources."""
 
     name: str
-    amounts: Mapping[str, int]  # of each resource
-    region: str = ""  # asked for by a type's `regions`
-    certificates: tuple[str, ...] = ()  # asked for by a type's `certificates`
+    amounts: Mapping[str, int]  # amount of each resource
+    region: str = ""  # its region, compared with a type's `regions`
+    certificates: tuple[str, ...] = ()  # its certificates, compared with a type's `certificates`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,22 +95,24 @@ class TaskCluster(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class Speed(Sourced):
-    """How much progress a step brings, by what a task has been given and by how far it is. Schedulers don't know it.
+    """The progress of a step, by a task's allocation and its progress so far. Schedulers don't know it.
 
-    `constant`: 1 / steps. `paper`: tanh(amount / scale), TapFinger's words. `released`: the same times
-    sqrt(1.2 - progress), as its authors' program has it. `trace`: measured curves, a file of type, amounts, time_s and
-    progress. `gavel`: measured training steps a second, a file of Gavel's, over the training steps of a task; linear
-    between the amounts that were measured, flat above the last.
+    - `constant`: 1 / steps.
+    - `paper`: tanh(amount / scale), as TapFinger's paper describes it.
+    - `released`: the same times sqrt(1.2 - progress), as in its authors' program.
+    - `trace`: measured curves, from a file of type, amounts, time_s and progress.
+    - `gavel`: measured training steps per second, from a file of Gavel's, divided by the training steps of a task;
+      linear between the measured amounts, constant above the largest.
     """
 
     form: Literal["constant", "paper", "released", "trace", "gavel"]  # see above
-    steps: float | None = None  # of `constant`
-    resource: str | None = None  # of `paper`, `released` and `gavel` (its GPUs): the one that counts
-    scale: float = 16.0  # of `paper` and `released`
-    file: str | None = None  # of `trace` and `gavel`
-    job: str | None = None  # of `gavel`: the job in the file, such as 'ResNet-18 (batch size 16)'
-    gpu: str | None = None  # of `gavel`: the type of GPU in the file, such as v100
-    total_steps: float | None = None  # of `gavel`: training steps until a task is done
+    steps: float | None = None  # `constant`: steps of a task
+    resource: str | None = None  # `paper`, `released`, `gavel`: resource that sets the speed (for `gavel`, its GPUs)
+    scale: float = 16.0  # `paper` and `released`: scale of tanh
+    file: str | None = None  # `trace` and `gavel`: name of a file beside the scenario file
+    job: str | None = None  # `gavel`: job in the file, such as 'ResNet-18 (batch size 16)'
+    gpu: str | None = None  # `gavel`: type of GPU in the file, such as v100
+    total_steps: float | None = None  # `gavel`: training steps until a task is finished
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -125,14 +127,14 @@ class Speed(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskType(Sourced):
-    """Tasks that behave alike: what they need and how fast they are."""
+    """Tasks with equal needs and speed."""
 
     name: str
-    share: float  # of all tasks
-    minimum: Mapping[str, int]  # of each resource; below it there is no progress
-    speed: Speed  # what a step brings
-    regions: tuple[str, ...] = ()  # where it may run; empty: anywhere
-    certificates: tuple[str, ...] = ()  # what a cluster must have
+    share: float  # share of all tasks
+    minimum: Mapping[str, int]  # minimum amount of each resource; with less there is no progress
+    speed: Speed  # progress per step
+    regions: tuple[str, ...] = ()  # regions in which its tasks may run; empty: everywhere
+    certificates: tuple[str, ...] = ()  # certificates that a cluster must have
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,15 +161,16 @@ class TaskType(Sourced):
 class Reach(Sourced):
     """Which clusters a task's device can reach.
 
-    `subset`: so many as a number drawn from 1 to all, at random. `links`: those whose link, drawn for each task and
-    cluster, has the bandwidth and the latency that offloading needs; where none has, the one of most bandwidth.
+    - `subset`: a random set of clusters; its size is drawn uniformly from 1 to all.
+    - `links`: the clusters whose link, drawn for each task and cluster, has enough bandwidth and a low enough latency;
+      if there is none, the cluster with the highest bandwidth.
     """
 
     draw: Literal["subset", "links"]  # see above
-    bandwidth_mbps: tuple[float, float] = (0.0, 10.0)  # drawn evenly between these
-    least_bandwidth_mbps: float = 5.0  # that offloading needs
-    latency_ms: tuple[float, float] = (0.0, 0.0)  # drawn evenly between these
-    most_latency_ms: float = 100.0  # that offloading bears
+    bandwidth_mbps: tuple[float, float] = (0.0, 10.0)  # range of a uniform draw
+    least_bandwidth_mbps: float = 5.0  # lowest bandwidth with which a cluster can be reached
+    latency_ms: tuple[float, float] = (0.0, 0.0)  # range of a uniform draw
+    most_latency_ms: float = 100.0  # highest latency with which a cluster can be reached
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,11 +184,11 @@ class Reach(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskWorkload(Sourced):
-    """How many tasks arrive, and how fast: a Poisson number of them in each step."""
+    """The arrivals of tasks: a Poisson number in each step."""
 
-    tasks: int  # in all
-    rate_per_step: float  # arrivals, in the mean
-    reach: Reach  # whom tasks can be sent to
+    tasks: int  # number of all tasks
+    rate_per_step: float  # mean arrivals per step
+    reach: Reach  # which clusters a task can reach
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,14 +197,14 @@ class TaskWorkload(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRules(Sourced):
-    """How the world steps."""
+    """How policies place tasks and how a step proceeds."""
 
-    mode: Literal["multi", "single"] = "multi"  # place until nobody wants to, or one task per cluster and step
-    pending: int = 10  # of the tasks that wait for it, a cluster sees so many, the earliest
-    progress_noise: float = 0.0  # a step's progress is off by half of this at most, evenly drawn; never below 0
-    switching: float = 0.5  # of a step's progress is left after a task's amounts have changed
-    interval_s: float = 10.0  # how long a step is
-    most_steps: int = 5000  # an episode that is not over by then is cut; what is not done counts as done there
+    mode: Literal["multi", "single"] = "multi"  # any number of starts in a step, or one per cluster
+    pending: int = 10  # number of waiting tasks that a cluster sees, the earliest first
+    progress_noise: float = 0.0  # width of the uniform noise on the progress of a step, which is never below 0
+    switching: float = 0.5  # share of the progress of a step that is left after a change of the allocation
+    interval_s: float = 10.0  # length of a step
+    most_steps: int = 5000  # last step; tasks that are not finished then count as finished there
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -212,13 +215,13 @@ class TaskRules(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskLinkChange(Sourced):
-    """From a step on, the links to some clusters are different for tasks that wait; what runs goes on."""
+    """From a step on, waiting tasks have other links to some clusters. Running tasks are not affected."""
 
-    at_step: int  # from when on
-    cluster: str  # a name, or a pattern such as `edge-*`
-    up: bool | None = None  # whether it can be reached at all
-    bandwidth: float | None = None  # times what was drawn
-    latency: float | None = None  # times what was drawn
+    at_step: int  # step from which on the change holds
+    cluster: str  # name of a cluster, or a pattern such as `edge-*`
+    up: bool | None = None  # whether the cluster can be reached at all
+    bandwidth: float | None = None  # factor on the drawn bandwidth
+    latency: float | None = None  # factor on the drawn latency
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -229,29 +232,29 @@ class TaskLinkChange(Sourced):
 class TunedRule(Sourced):
     """The parameters of the policy `tuned-rule` in this scenario, as `fairlead tune` finds them."""
 
-    by: str  # the resource by which clusters are compared
+    by: str  # resource by which clusters are compared
     first: tuple[str, ...] = ()  # types that go before all others, in this order
-    wanted: Mapping[str, Mapping[str, int]]  # what tasks of a type should get of a resource; else their minimum
-    least: Mapping[str, Mapping[str, int]]  # with less they wait; else their minimum
-    packing: Literal["best", "worst"] = "best"  # onto the cluster with the least to spare, or the most
+    wanted: Mapping[str, Mapping[str, int]]  # amounts that tasks of a type should get; else their minimum
+    least: Mapping[str, Mapping[str, int]]  # amounts below which tasks of a type wait; else their minimum
+    packing: Literal["best", "worst"] = "best"  # the cluster with the least to spare, or the most
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskScenario:
-    """Everything a world of tasks is made of."""
+    """A scenario of tasks."""
 
     __pydantic_config__ = STRICT
 
     name: str
-    title: str  # one line for lists
-    world: Literal["tasks"]  # what tells such a file from one of serving
-    resources: Mapping[str, Resource]  # what is given out, by name
-    clusters: Mapping[str, TaskCluster]  # who has it, by name
-    types: Mapping[str, TaskType]  # what arrives, by name
-    workload: TaskWorkload  # how it arrives
-    rules: TaskRules  # how the world steps
-    link_changes: tuple[TaskLinkChange, ...] = ()  # what the network does over time
-    tuned_rule: TunedRule | None = None  # what the policy `tuned-rule` does here
+    title: str  # one line that lists show
+    world: Literal["tasks"]  # marks a scenario of tasks
+    resources: Mapping[str, Resource]  # resources of clusters, by name
+    clusters: Mapping[str, TaskCluster]  # clusters, by name
+    types: Mapping[str, TaskType]  # types of tasks, by name
+    workload: TaskWorkload  # number of tasks and their arrivals
+    rules: TaskRules  # rules of the steps
+    link_changes: tuple[TaskLinkChange, ...] = ()  # changes of links over time
+    tuned_rule: TunedRule | None = None  # parameters of the policy `tuned-rule`
 
     def workload_in_words(self) -> str:
         """How much arrives: '600 tasks, 3 a step of 10 s'."""
@@ -303,7 +306,7 @@ def _sizes(s: TaskScenario) -> Iterator[Problem]:
     if s.types and abs(shares - 1) > 1e-9:
         yield ("types",), f"their shares add up to {shares:g}, not to 1"
     if s.resources and not any(_elastic(s)):
-        yield ("resources",), "at least one that tasks need must be elastic: else only the place is left to decide"
+        yield ("resources",), "at least one resource that tasks need must be elastic: else no amounts can vary"
 
 
 def _elastic(s: TaskScenario) -> Iterator[str]:
@@ -360,9 +363,9 @@ def _fits(s: TaskScenario) -> Iterator[Problem]:
     most = s.most_per_task()
     allocations = math.prod(most[name] + 1 for name in _elastic(s))
     if allocations > _MOST_ALLOCATIONS:
-        yield ("resources",), f"{allocations:,} ways to serve a task: give elastic resources a most_per_task"
+        yield ("resources",), f"{allocations:,} possible allocations of a task: give elastic resources a most_per_task"
     if allocations * len(s.types) > _MOST_SPEEDS:
-        yield ("types",), f"{len(s.types)} of them, each with {allocations:,} ways to be served, are too many"
+        yield ("types",), f"{len(s.types)} of them, each with {allocations:,} possible allocations, are too many"
     for task_type in s.types.values():
         allowed = [cluster for cluster in s.clusters.values() if task_type.allowed(cluster)]
         if not allowed:

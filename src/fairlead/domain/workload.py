@@ -12,16 +12,16 @@ from fairlead.domain.provenance import STRICT, Sourced, finite, not_negative, po
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
-    """A number drawn per stream (or single request). A plain number in a file is a constant. One of the forms below."""
+    """A number that is drawn for each stream or single request, in one of these forms. A plain number is a constant."""
 
     __pydantic_config__ = STRICT
 
-    constant: float | None = None  # always this
+    constant: float | None = None  # always this value
     uniform: tuple[float, float] | None = None  # lower and upper end
-    exponential: float | None = None  # its mean
-    lognormal: tuple[float, float] | None = None  # mean, coefficient of variation
-    choice: tuple[float, ...] | None = None  # one of these
-    weights: tuple[float, ...] | None = None  # of the choices; equal when absent
+    exponential: float | None = None  # mean
+    lognormal: tuple[float, float] | None = None  # mean and coefficient of variation
+    choice: tuple[float, ...] | None = None  # the possible values
+    weights: tuple[float, ...] | None = None  # weights of the values of `choice`; equal if not given
 
     def __post_init__(self) -> None:
         forms = (self.constant, self.uniform, self.exponential, self.lognormal, self.choice)
@@ -86,7 +86,7 @@ class Arrivals(Sourced):
     """How a source's streams (or single requests) arrive.
 
     - `poisson`: memoryless.
-    - `mmpp`: Poisson that switches between calm and burst (`burst_factor` times the calm rate), sojourns exponential.
+    - `mmpp`: Poisson, in exponential periods of calm and burst in turn; a burst has `burst_factor` times the calm rate.
     - `diurnal`: Poisson whose rate swings by `amplitude` (0..1) over `period_s`, starting at `phase` of the period.
     - `trace`: times from a CSV or Parquet file (`time_s`; optional stream, size_kb, deadline_ms, min_accuracy, site).
     """
@@ -94,11 +94,11 @@ class Arrivals(Sourced):
     process: Literal["poisson", "mmpp", "diurnal", "trace"] = "poisson"  # see above
     burst_factor: float = 5.0  # mmpp: burst rate / calm rate
     burst_mean_s: float = 5.0  # mmpp: mean length of a burst
-    calm_mean_s: float = 20.0  # mmpp: mean length of a calm
+    calm_mean_s: float = 20.0  # mmpp: mean length of a calm period
     amplitude: float = 0.5  # diurnal: swing of the rate around its mean, 0..1
     period_s: float = 300.0  # diurnal: length of a day
-    phase: float = 0.0  # diurnal: where in the day it starts, 0..1
-    file: str = ""  # trace: beside the scenario file
+    phase: float = 0.0  # diurnal: where in the period the run starts, 0..1
+    file: str = ""  # trace: name of a file beside the scenario file
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,11 +129,11 @@ def _weights(sites: Mapping[str, float] | None) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase(Sourced):
-    """From `at_s` on, the source's rate is multiplied by `rate` and its clients stand at `sites` (weights)."""
+    """From `at_s` on, the source's rate is multiplied by `rate`, and its clients are at `sites` (weights)."""
 
-    at_s: float  # seconds from the start
-    rate: float = 1.0  # times the source's rate; 0: silent
-    sites: Mapping[str, float] | None = None  # weights; None: where they stood before
+    at_s: float  # start of the phase, in seconds from the start of the run
+    rate: float = 1.0  # factor on the source's rate; 0: no arrivals
+    sites: Mapping[str, float] | None = None  # weights of the sites; None: the same as before
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,29 +143,29 @@ class Phase(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Sourced):
-    """A population of clients that ask alike.
+    """A population of clients with equal habits.
 
-    With `length_s` each arrival is a stream that sends `rate_qps` requests a second until it ends; without it each
+    With `length_s` each arrival is a stream that sends `rate_qps` requests per second until it ends. Without it, each
     arrival is one request.
     """
 
     name: str
-    model: str  # what it asks for
-    tenant: str  # who pays; fairness is told by tenant
-    sla: str  # the promise it has; success and fairness are told by class
-    deadline_ms: Number  # allowed from asking to answer
-    min_accuracy: Number  # an answer below is no success, 0..1
-    share: float = 1.0  # of the workload's rate; a trace has its own
-    arrivals: Arrivals = Arrivals(assumed=True)  # how they come; Poisson when not said
-    length_s: Number | None = None  # of a stream; None: single requests
-    rate_qps: Number = 1.0  # requests a second of a stream
-    spacing: Literal["periodic", "poisson"] = "periodic"  # of requests in a stream
-    size_kb: Number = 1.0  # of the input
-    work: Number = 1.0  # multiplies the processing time of each request; mean 1 keeps the latency tables true
-    sites: Mapping[str, float] | None = None  # weights; None: all sites alike
-    regions: tuple[str, ...] = ()  # where it may run; empty: anywhere
-    certificates: tuple[str, ...] = ()  # what a node must have
-    phases: tuple[Phase, ...] = ()  # in order of time
+    model: str  # name of the model that it asks for
+    tenant: str  # tenant that its requests belong to; fairness is computed over tenants
+    sla: str  # SLA class; success and fairness are computed by class
+    deadline_ms: Number  # longest latency, from the request to its answer
+    min_accuracy: Number  # lowest quality of an answer that counts as a success, 0..1
+    share: float = 1.0  # share of the workload's rate; a trace has its own rate
+    arrivals: Arrivals = Arrivals(assumed=True)  # how streams or requests arrive; Poisson by default
+    length_s: Number | None = None  # length of a stream; None: single requests
+    rate_qps: Number = 1.0  # requests per second of a stream
+    spacing: Literal["periodic", "poisson"] = "periodic"  # spacing of the requests in a stream
+    size_kb: Number = 1.0  # size of the input
+    work: Number = 1.0  # factor on the processing time of each request; with mean 1 the latency tables hold
+    sites: Mapping[str, float] | None = None  # weights of the sites; None: all equal
+    regions: tuple[str, ...] = ()  # regions in which its requests may run; empty: everywhere
+    certificates: tuple[str, ...] = ()  # certificates that a node must have
+    phases: tuple[Phase, ...] = ()  # changes of rate and sites, in order of time
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -192,10 +192,10 @@ class Source(Sourced):
 class Workload(Sourced):
     """All sources together: `rate_per_min` arrivals a minute, split by the sources' shares."""
 
-    rate_per_min: float  # of streams or single requests, all sources together; `--set rate=`
-    duration_s: float  # when arrivals end; what is under way is finished
-    sites: tuple[str, ...]  # where clients enter the network
-    sources: Mapping[str, Source]  # who asks, by name
+    rate_per_min: float  # streams or single requests per minute, of all sources together; `--set rate=`
+    duration_s: float  # end of the arrivals; requests in flight are still served
+    sites: tuple[str, ...]  # places at which clients enter the network
+    sources: Mapping[str, Source]  # sources of requests, by name
 
     def __post_init__(self) -> None:
         super().__post_init__()

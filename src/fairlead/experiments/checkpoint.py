@@ -20,7 +20,7 @@ from fairlead.measure.write_files import not_written
 
 _HEADER = b'{"fairlead": "checkpoint"}\n'  # so that no other file is taken for one, and written to
 
-_OTHER = "--checkpoint FILE takes another, none goes without"
+_OTHER = "--checkpoint FILE uses another file, --checkpoint none keeps nothing"
 
 
 class Checkpoint:
@@ -41,7 +41,7 @@ class Checkpoint:
             self._file.close()
             if not isinstance(error, BlockingIOError):  # a file system without locks
                 raise UserError(f"{path}: can't lock the checkpoint: {error.strerror} ({_OTHER})") from error
-            raise UserError(f"{path}: another fairlead is at work on this checkpoint ({_OTHER})") from error
+            raise UserError(f"{path}: another fairlead process uses this checkpoint ({_OTHER})") from error
         self._mend()
 
     def __enter__(self) -> Checkpoint:
@@ -83,7 +83,7 @@ class Checkpoint:
         whole = content.rfind(b"\n") + 1
         if not content.startswith(_HEADER) and not _HEADER.startswith(content):
             self._file.close()
-            raise UserError(f"{self.path}: not a checkpoint; it is left as it is (give another --checkpoint)")
+            raise UserError(f"{self.path}: not a checkpoint, so it is not changed (give another --checkpoint)")
         try:
             if whole < len(content):
                 self._file.truncate(whole)

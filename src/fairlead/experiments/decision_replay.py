@@ -165,14 +165,14 @@ def find_case(scenario: Scenario, policy: Policy, seed: int, at_s: float | None,
     """The decision of `policy` at a time, or about a request; what can't be one is a UserError."""
     if not isinstance(policy, LearnedPolicy):
         learned = ", ".join(name for name, p in registry()[0].items() if isinstance(p, LearnedPolicy))
-        which = f"learned are {learned}, and folders of bundles" if learned else "give the folder of a bundle"
-        raise UserError(f"policy {policy.name!r} is a fixed rule, only learned ones are explained: {which}")
+        which = f"learned policies are {learned}, and folders of bundles" if learned else "give the folder of a bundle"
+        raise UserError(f"policy {policy.name!r} is a fixed rule, and only learned policies can be explained: {which}")
     duration_s = scenario.workload.duration_s
     if at_s is not None and not 0.0 <= at_s < duration_s:
         raise UserError(f"--at {at_s:g}: {scenario.name} runs from 0 s to before {duration_s:g} s")
     if policy.kind == "selector":
         if at_s is None:
-            raise UserError(f"--request {request}: {policy.name} decides about windows; give a time by --at")
+            raise UserError(f"--request {request}: {policy.name} decides on windows: give a time with --at")
         return _WindowCase(scenario, policy, seed, at_s)
     return _RequestCase(scenario, policy, seed, at_s, request)
 
@@ -210,7 +210,7 @@ class _WindowCase(Case):
 
     def situation(self, made: Watched) -> Situation:
         if self._window == 0:
-            return {"inputs of": "the start: the clients and links that are there"}
+            return {"inputs of": "the start: the connected clients and the links"}
         start_s = self._window * self._window_s
         return {"inputs of": f"the window before, {start_s - self._window_s:g} to {start_s:g} s"}
 
@@ -254,7 +254,7 @@ class _RequestCase(Case):
         if row["bound"]:
             same = world.requests["stream"][before] == world.requests["stream"][self._request]
             first = np.flatnonzero(same & (world.rows["bound"][before] == 0))[-1]
-            return f"--request {self._request}: it went where its stream was bound; that was decided by request {first}"
+            return f"--request {self._request}: it went where its stream was bound, as decided by request {first}"
         why = ", ".join(_words(row["reason"]))
         return f"--request {self._request}: nothing was feasible ({why}), so there was nothing to decide"
 

@@ -42,7 +42,7 @@ def read_sweep(param: str, text: str) -> Sweep:
     sweep = Sweep(param, tuple(_tidy(value) for value in values))
     settings = sweep.settings()
     if twice := [s for s in settings if settings.count(s) > 1]:
-        raise UserError(f"--values {text}: {twice[0]} is there twice")
+        raise UserError(f"--values {text}: {twice[0]} is given twice")
     return sweep
 
 

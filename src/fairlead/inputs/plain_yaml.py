@@ -106,7 +106,7 @@ class _Reader:
 
     def _meant(self, alias: Any, line: int) -> _Node:
         if alias not in self.anchors:
-            raise self.refused(line, f"the alias *{alias} stands for nothing: no &{alias} is before it")
+            raise self.refused(line, f"the alias *{alias} is not defined: no &{alias} is before it")
         if not self.anchors[alias].ended:
             raise self.refused(line, f"the alias *{alias} contains itself")
         return self.anchors[alias]
@@ -205,7 +205,7 @@ def _parsed(text: str, reader: _Reader) -> tuple[Any, Lines]:
         root = reader.compose(loader)
         loader.get_event()  # the end of the document
         if not loader.check_event(yaml.StreamEndEvent):
-            raise reader.refused(loader.peek_event().start_mark.line + 1, "a second document begins; one is read")
+            raise reader.refused(loader.peek_event().start_mark.line + 1, "a second document begins; one is allowed")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise reader.refused(mark.line + 1 if mark else 1, f"not valid YAML: {error.problem}") from None

@@ -48,7 +48,7 @@ def open_file(path: str | Path, most_mb: float) -> BinaryIO:
         why = error.strerror or str(error)
         raise UnreadableFile(path, why, error.errno in (errno.ENOENT, errno.ENOTDIR)) from None
     except ValueError:  # a NUL in its name
-        raise UnreadableFile(path, "no file can have this name") from None
+        raise UnreadableFile(path, "this can't be the name of a file") from None
 
 
 def read_bytes(path: str | Path, most_mb: float) -> bytes:

@@ -220,7 +220,7 @@ def read_manifest(file: Path) -> dict[str, Any] | Fault:
         return Fault(Fallback.MISSING, f"{file.name}: {error.strerror}")
     except (ValueError, RecursionError) as error:
         return Fault(Fallback.CORRUPT, f"{file.name}: not valid JSON: {error}")
-    return document if isinstance(document, dict) else Fault(Fallback.CORRUPT, f"{file.name}: it is no map")
+    return document if isinstance(document, dict) else Fault(Fallback.CORRUPT, f"{file.name}: expected a map")
 
 
 def _checked(document: dict[str, Any]) -> Manifest | Fault:

@@ -59,7 +59,7 @@ def from_folder(name: str) -> LearnedPolicy:
         raise UserError(f"policy {name!r}: no such folder; a bundle is a folder with model.onnx and manifest.json")
     found = _policy(name, Path(name), "")
     if found.bundle.kind == PLACER:
-        raise UserError(f"policy {name!r}: it places tasks on clusters; this is a scenario of requests")
+        raise UserError(f"policy {name!r}: it decides on tasks, and this is a scenario of requests")
     return found
 
 
@@ -87,4 +87,4 @@ def _dispatch(bundle: Bundle) -> Callable[[Any, Any, Any, float], int]:
 
 
 def _refuse(request: Any, candidates: Any, excluded: Any, u: float) -> int:
-    raise TypeError("a selector picks the rule of a window, it decides no request: see fairlead.policies.learned")
+    raise TypeError("a selector chooses the rule of a window and decides no requests: see fairlead.policies.learned")

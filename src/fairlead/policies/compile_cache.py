@@ -118,9 +118,9 @@ def _made(folder: Path) -> Path:
 def _check_closed(folder: Path) -> None:
     about = folder.stat()
     if about.st_uid not in (0, os.geteuid()):
-        raise OSError(None, f"{folder} belongs to somebody else")
+        raise OSError(None, f"{folder} belongs to another user")
     if about.st_mode & 0o022:
-        raise OSError(None, f"others can write to {folder}; `chmod go-w {folder}` closes it")
+        raise OSError(None, f"others can write to {folder}; `chmod go-w {folder}` prevents that")
 
 
 def _forget_old(home: Path) -> None:

@@ -121,7 +121,7 @@ class Selector(LearnedDecider):
         self.rules = (*(a for a in actions if isinstance(a, Policy)), self.fallback)  # the last is the fallback
         self.active = len(self.rules) - 1
         if nodes > self.manifest.slots:
-            why = f"it knows at most {self.manifest.slots} nodes, here are {nodes}"
+            why = f"it has inputs for {self.manifest.slots} nodes at most, and there are {nodes} here"
             self.runtime.found(Fault(Fallback.SIZE, why))
         if window_ms != self.manifest.window_ms:
             why = f"it was trained on windows of {self.manifest.window_ms:g} ms, here they are {window_ms:g} ms"
@@ -176,7 +176,7 @@ def _rule(name: str) -> Policy | Fault:
         rule = find(name)
     except UserError as error:
         return Fault(Fallback.MISSING, str(error))
-    return rule if rule.kind == "compiled" else Fault(Fallback.CORRUPT, f"{name!r} is no compiled rule")
+    return rule if rule.kind == "compiled" else Fault(Fallback.CORRUPT, f"{name!r} is not a compiled rule")
 
 
 def _inside(observation: Any, least: Any, most: Any) -> bool:

@@ -32,7 +32,7 @@ def read_model(file: Path, most_bytes: int = MOST_BYTES) -> bytes:
     with os.fdopen(descriptor, "rb") as opened:
         about = os.fstat(opened.fileno())
         if not stat.S_ISREG(about.st_mode):
-            raise Refused("it is no regular file")
+            raise Refused("it is not a regular file")
         if about.st_size > most_bytes:
             raise Refused(f"it has {about.st_size:,} bytes, at most {most_bytes:,} are possible")
         return opened.read(most_bytes + 1)
@@ -65,7 +65,7 @@ def _look_through_graph(graph: Any, depth: int) -> None:
 def _look_through_node(node: Any, depth: int) -> None:
     for number, value in _fields(node):
         if number == 4 and bytes(value) in _ENDLESS:
-            raise Refused(f"it uses the operator {bytes(value).decode()}, which need not end")
+            raise Refused(f"it uses the operator {bytes(value).decode()}, which may never end")
         if number == 7 and bytes(value) not in _DOMAINS:
             raise Refused(f"it uses operators of {bytes(value)[:40]!r}, which are not ONNX's")
         if number == 5:

@@ -52,10 +52,10 @@ class _Process:
                 late = process.poll() is None
                 self.end()
                 if late:
-                    return f"trying it took more than {MOST_SECONDS:g} s"
+                    return f"its trial took more than {MOST_SECONDS:g} s"
                 if attempt or process.returncode != 0:
                     break
-        return "trying it ended the process: out of memory, or a crash"
+        return "its trial ended the process: out of memory, or a crash"
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._running is None or self._running.poll() is not None:

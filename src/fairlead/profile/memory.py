@@ -23,7 +23,7 @@ _STATUS = Path("/proc/self/status")
 def measure_memory(path: Path, inputs: Iterable[Tensor], threads: int = 1) -> int:
     """Bytes that a process grows by from before it loads the model to its peak, with ONNX Runtime's arena off."""
     if not _STATUS.exists():
-        raise UserError("the memory of a process is measured on Linux only: leave out --measure")
+        raise UserError("the memory of a process can be measured only on Linux: run without --measure")
     asked = {"path": str(path), "inputs": [asdict(one) for one in inputs], "threads": threads}
     command = [sys.executable, "-m", "fairlead.profile.memory"]
     done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False)

@@ -114,7 +114,7 @@ def _check_message(onnx: Any, path: Path, message: Any) -> None:
             continue
         for one in [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value:
             if isinstance(one, bytes):  # what protobuf makes of words that are not UTF-8
-                raise UserError(f"{path}: not an ONNX model: {shown(one)} is no text")
+                raise UserError(f"{path}: not an ONNX model: {shown(one)} is not a text")
             if kind.type == _MESSAGE:
                 _check_message(onnx, path, one)
 
@@ -130,7 +130,7 @@ def _check_external(path: Path, told: Mapping[str, str]) -> None:
     except ValueError:
         first = length = -1
     if min(first, length) < 0 or not file.is_file() or file.stat().st_size < first + length:
-        raise UserError(f"{path}: its weights are in {as_typed(location)}, which is not there as a whole")
+        raise UserError(f"{path}: its weights are in {as_typed(location)}, which is missing or incomplete")
 
 
 def _check_operators(onnx: Any, path: Path, graph: Any) -> None:
@@ -149,7 +149,7 @@ def _give_sizes(path: Path, inputs: list[Any], sizes: dict[str, int], batch: int
     used, lacking, known, batches = set(), [], set(), set()
     for one in inputs:
         if not one.type.tensor_type.HasField("shape"):
-            raise UserError(f"{path}: input {one.name!r} is no tensor of a known number of dimensions")
+            raise UserError(f"{path}: input {one.name!r} is not a tensor with a known number of dimensions")
         for n, dimension in enumerate(one.type.tensor_type.shape.dim):
             name = dimension.dim_param if dimension.dim_param != "?" else ""  # which is no name
             keys = [f"{one.name}.{n}", *([name] if name else [])]
@@ -167,7 +167,7 @@ def _give_sizes(path: Path, inputs: list[Any], sizes: dict[str, int], batch: int
                 lacking.append(keys[-1])
     if lacking:
         options = " ".join(f"--size {key}=N" for key in dict.fromkeys(lacking))
-        raise UserError(f"{path}: sizes of its inputs are open: give {options}")
+        raise UserError(f"{path}: its inputs have open sizes: give {options}")
     for key in sizes:
         if key not in used:
             raise UserError(f"--size {key}={sizes[key]}: no input of {path.name} has it{nearest(key, known)}")
@@ -242,7 +242,7 @@ def _run_for_shapes(
             shapes.of[name] = make_tensor(name, shape, number)
     except Exception as error:
         why = error if isinstance(error, UserError) else one_line(error)
-        raise UserError(f"{path}: its sizes can't be told without a run, and it does not run: {why}") from None
+        raise UserError(f"{path}: its sizes can't be computed without a run, and a run fails: {why}") from None
 
 
 def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
@@ -269,7 +269,7 @@ def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
         kind, macs = kind_of(node.op_type, attributes, ins, outs), macs_of(node.op_type, attributes, ins, outs)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # of a branch not taken, say
         raise UserError(
-            f"the sizes of layer {_name(node)!r} ({node.op_type}) can't be told, not by a run either"
+            f"the sizes of layer {_name(node)!r} ({node.op_type}) can't be computed, not even by a run"
         ) from None
     learnt = learnt_inputs(node.op_type, len(found))
     constants = [(n, w) for n, name in enumerate(node.input) if name for w in shapes.constants.get(name, ())]

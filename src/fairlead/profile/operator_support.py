@@ -74,11 +74,11 @@ def family_of(name: str) -> Family:
         return known[name]
     devices = [entry.name for entry in read_catalog().entries]
     if name not in devices:
-        raise UserError(f"{name}: no known accelerator{nearest(name, [*known, *devices])}")
+        raise UserError(f"{name}: unknown accelerator{nearest(name, [*known, *devices])}")
     for family in known.values():
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in family.devices):
             return family
-    raise UserError(f"{name}: what it can run is not known yet; known are {', '.join(known)}")
+    raise UserError(f"{name}: there is no list of its operators yet; there are lists for {', '.join(known)}")
 
 
 def unsupported(found: Analysis, family: Family, precision: str | None = None) -> list[Problem]:
@@ -135,7 +135,7 @@ def _why_not(layer: Layer, family: Family) -> str:
     if not listed or operator in family.operators_not:
         return "not among its operators"
     if family.fixed_sizes and operator in _SIZED_BY_VALUES:
-        return "how much it makes depends on what it is given; all sizes must be fixed"
+        return "the size of its output depends on its input, and all sizes must be fixed"
     if layer.kind in family.kinds_not:
         return f"{layer.kind} convolutions are not among its operators"
     if operator in family.weighted and not layer.weights:

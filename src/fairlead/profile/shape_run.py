@@ -50,7 +50,7 @@ def run_for_shapes(content: bytes, folder: Path, inputs: Sequence[Tensor], weigh
     if done.returncode == 0:
         return {name: (tuple(shape), kind) for name, (shape, kind) in json.loads(done.stdout).items()}
     if done.returncode == -signal.SIGXCPU:
-        raise UserError(f"a run takes more than {seconds} s of a processor")
+        raise UserError(f"a run takes more than {seconds} s of processor time")
     if done.returncode < 0:
         raise UserError(f"a run ends its process (signal {-done.returncode})")
     lines = done.stderr.strip().splitlines()

@@ -146,7 +146,7 @@ def _columns(file: str, header: Sequence[str], sites: Sequence[str]) -> dict[str
             raise UserError(f"{file}: unknown column {shown(name)}{nearest(name, _COLUMNS)}")
     for name in _COLUMNS:
         if header.count(name) > 1:
-            raise UserError(f"{file}: the column {name!r} is there twice")
+            raise UserError(f"{file}: the column {name!r} is given twice")
     if "time_s" not in header:
         raise UserError(f"{file}: the column time_s is missing (has: {', '.join(header[:_FEW]) or 'none'})")
     made: dict[str, _Column] = {c: _Numbers(file, c) for c in header if c in _NUMBERS}
@@ -230,7 +230,7 @@ def _check_size(file: str, metadata: Any) -> None:
     groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
     size = sum(group.total_byte_size for group in groups)
     if not 0 <= size <= _MOST_MB * MB:
-        raise UserError(f"{file}: it has {size / MB:,.0f} MB once it is decompressed, at most {_MOST_MB:,} MB can be")
+        raise UserError(f"{file}: it has {size / MB:,.0f} MB when decompressed, at most {_MOST_MB:,} MB can be read")
 
 
 def _fill(column: _Column, row: int, values: Any) -> None:

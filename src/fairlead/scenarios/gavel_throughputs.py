@@ -46,7 +46,7 @@ def read_throughputs(task_type: TaskType) -> Throughputs:
     alone: dict[int, Any] = {n: figures.get("null") for (name, n), figures in jobs.items() if name == job}
     measured = sorted((n, float(figure)) for n, figure in alone.items() if _is_throughput(figure))
     if not measured:
-        raise UserError(f"{file}: {job!r} has no figure of its own on {gpu!r} ('null', above 0)")
+        raise UserError(f"{file}: {job!r} has no figure for the job alone on {gpu!r} ('null', above 0)")
     resource = str(task_type.speed.resource)
     if (least := task_type.minimum.get(resource, 0)) < measured[0][0]:
         what = f"the minimum of {task_type.name!r} ({resource} {least}) was not measured"

@@ -109,7 +109,7 @@ def load(name: str, overrides: Sequence[str] = ()) -> Scenario:
     """The scenario of that name, or of that file, with `key=value` overrides applied. One of serving."""
     scenario = load_any(name, overrides)
     if not isinstance(scenario, Scenario):
-        raise UserError(f"{name}: it is a world of tasks, where there are no requests; expected one of serving")
+        raise UserError(f"{name}: this is a scenario of tasks; expected a scenario of requests")
     return scenario
 
 
@@ -117,7 +117,7 @@ def load_tasks(name: str, overrides: Sequence[str] = ()) -> TaskScenario:
     """The same of tasks."""
     scenario = load_any(name, overrides)
     if not isinstance(scenario, TaskScenario):
-        raise UserError(f"{name}: it is a world of requests; expected one of tasks (world: tasks)")
+        raise UserError(f"{name}: this is a scenario of requests; expected a scenario of tasks (world: tasks)")
     return scenario
 
 

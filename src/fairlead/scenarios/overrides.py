@@ -37,9 +37,9 @@ def apply_override(noun: type, short: Mapping[str, Short], data: dict[str, Any],
         found = [one for one in found if at(data, one) in among]
         if not found:
             needed = f"{dotted(path)} where it is {' or '.join(among)}"
-            raise UserError(f"{option_of(override)}: {key} is short for {needed}, which is nowhere in this scenario")
+            raise UserError(f"{option_of(override)}: {key} is short for {needed}, which this scenario does not have")
     if not found:
-        raise UserError(f"{option_of(override)}: nothing has such a field")
+        raise UserError(f"{option_of(override)}: no entry has such a field")
     changed = {_set(data, one, parse_yaml(text, option_of(override)), override) for one in found}
     kept = without(lines, changed) | dict.fromkeys(changed, option_of(override))
     lines.clear()

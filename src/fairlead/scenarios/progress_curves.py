@@ -65,7 +65,7 @@ def read_curves(scenario: TaskScenario, task_type: TaskType) -> Curves:
             time_s, progress = (_number(file, line, name, row[name]) for name in ("time_s", "progress"))
             _append(file, line, measured.setdefault(amounts, [(0.0, 0.0)]), time_s, progress)
     if not measured:
-        raise UserError(f"{file}: has no rows of the type {task_type.name!r}{nearest(task_type.name, known)}")
+        raise UserError(f"{file}: there are no rows of the type {task_type.name!r}{nearest(task_type.name, known)}")
     for amounts, points in measured.items():
         if points[-1][1] < 1.0:
             what = ", ".join(f"{n} {x}" for n, x in zip(names, amounts, strict=True))
@@ -87,7 +87,7 @@ def _rows(file: str, names: Sequence[str], needed: Sequence[str]) -> list[tuple[
                 raise UserError(f"{file}: unknown column {shown(column)}{nearest(column, columns)}")
         for column in columns:
             if header.count(column) > 1:
-                raise UserError(f"{file}: the column {column} is there twice")
+                raise UserError(f"{file}: the column {column} is given twice")
         for column in ("type", *needed, "time_s", "progress"):
             if column not in header:
                 raise UserError(f"{file}: the column {column} is missing (has: {', '.join(header) or 'none'})")

@@ -68,7 +68,7 @@ def _check(args: argparse.Namespace) -> None:
         if Path(args.scenario).suffix not in (".yaml", ".yml"):
             raise UserError(f"--scenario {args.scenario}: its name should end in .yaml")
         if len(args.models) > 2:
-            raise UserError("--scenario takes one or two models: a device has one table of two axes")
+            raise UserError("--scenario takes one or two models, because the matrix of a device has two axes")
         check_writable(Path(args.scenario))
         check_different({"--json": args.json, "--report": args.report, "--scenario": args.scenario})
 
@@ -76,7 +76,7 @@ def _check(args: argparse.Namespace) -> None:
 def _runnable(models: list[str], options: list[str]) -> list[RunnableModel]:
     """The models with their sizes, under names that differ."""
     if len(set(models)) < len(models):
-        raise UserError(f"{max(models, key=models.count)}: is there twice; one model alone is measured beside itself")
+        raise UserError(f"{max(models, key=models.count)}: given twice; one model alone is measured beside itself")
     sizes = _sizes(models, options)
     short = [model if model in zoo() else Path(model).stem for model in models]
     labels = short if len(set(short)) == len(short) else models
@@ -95,24 +95,26 @@ def _sizes(models: list[str], options: list[str]) -> dict[str, dict[str, int]]:
         if not (name and text.isdecimal() and int(text) > 0):
             raise UserError(f"--size {option}: expected [MODEL:]NAME=N, as in height=224")
         if not model and len(models) > 1:
-            raise UserError(f"--size {option}: of which model? As in {models[0]}:{name}={text}")
+            raise UserError(f"--size {option}: say of which model, as in {models[0]}:{name}={text}")
         if model and model not in models:
-            raise UserError(f"--size {option}: {model!r} is none of the models{nearest(model, models)}")
+            raise UserError(f"--size {option}: {model!r} is not one of the models{nearest(model, models)}")
         sizes[model or models[0]][name] = int(text)
     return sizes
 
 
 def _progress() -> Progress:
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("mixes"), TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("combinations"),
+        TimeRemainingColumn(),
         console=(console := Console(stderr=True)), transient=True, disable=not console.is_terminal,
     )  # fmt: skip
 
 
 def _show(out: Console, found: Measured, lanes: float) -> None:
     machine = found.machine
-    out.print(f"[bold]{escape(machine.processor)}[/bold], {counted(machine.cores, 'core')}; each workload is a process")
-    out.print("time of one more workload beside those that run already / its time alone; inf: it does not fit\n")
+    cores = counted(machine.cores, "core")
+    out.print(f"[bold]{escape(machine.processor)}[/bold], {cores}; each workload is its own process")
+    out.print("cells: time of one more workload beside those that run / its time alone; inf: no memory for it\n")
     show_matrices(out, found.matrices)
     for name, matrix in zip(names(found.matrices), found.matrices, strict=True):
         out.print(f"{escape(name)}: {_regime(matrix, lanes)}")
@@ -120,16 +122,16 @@ def _show(out: Console, found: Measured, lanes: float) -> None:
     for name, memory in zip(dict.fromkeys(m.arriving for m in found.matrices), found.memory, strict=True):
         parts = f"{memory.model_mb:.0f} for the model, {memory.run_mb:.0f} for its runs"
         out.print(f"{escape(name)}: a process takes {memory.process_mb:.0f} MB ({parts})")
-    out.print(f"{found.room_mb:,.0f} MB may be used in all")
+    out.print(f"{found.room_mb:,.0f} MB of memory may be used in all")
 
 
 def _regime(matrix: Matrix, lanes: float) -> str:
     regime = matrix.beyond(lanes)
     if regime is None:
-        return f"too few levels of {lanes:g} and more workloads for a fit beyond the cores (--max more)"
+        return f"too few points with {lanes:g} or more workloads for a fit beyond the cores (a larger --max adds some)"
     return (
-        f"from {lanes:g} workloads on {regime.line.slope:+z.3f} for each more, R² {regime.line.r2:.3f}; slowing down "
-        f"begins at {regime.knee:.1f}; max(1, running / {lanes:g}) is right within {regime.off:.0%}"
+        f"from {lanes:g} workloads on, each more adds {regime.line.slope:+z.3f} (R² {regime.line.r2:.3f}); the "
+        f"slow-down begins at {regime.knee:.1f}; max(1, running / {lanes:g}) is right within {regime.off:.0%}"
     )
 
 
@@ -141,11 +143,11 @@ def _repeats(found: Measured) -> str:
         middle, high = spreads[len(spreads) // 2], spreads[-1]
         agree = f"repeated cells agree within {high:.0%}, half of them within {middle:.1%}"
     anew = (
-        f"; {counted(found.again, 'time')} a mix was measured anew, as others disturbed or repeats disagreed"
+        f"; {counted(found.again, 'time')} a combination was measured again (disturbed, or repeats differed)"
         if found.again
         else ""
     )
-    left = f"; {found.disturbed} figures stayed disturbed: run it on a quieter machine" if found.disturbed else ""
+    left = f"; {found.disturbed} figures stayed disturbed: measure on a quieter machine" if found.disturbed else ""
     return agree + anew + left
 
 
@@ -166,7 +168,7 @@ def _document(args: argparse.Namespace, models: list[RunnableModel], found: Meas
             "memory_mb": args.memory_mb, "size": args.size,
         },
         "title": f"{', '.join(listed)}; {counted(found.machine.cores, 'core')}",
-        "measured": "on the machine itself: every workload a process of its own, the newcomer among them",
+        "measured": "on the machine itself, where every workload, also the newcomer, is a process of its own",
         "complete": not found.interrupted,
         "machine": vars(found.machine) | {"room_mb": found.room_mb},
         "memory": {name: vars(memory) for name, memory in zip(listed, found.memory, strict=True)},

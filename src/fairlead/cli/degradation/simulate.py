@@ -34,7 +34,7 @@ def run_simulate(args: argparse.Namespace) -> int:
     out, document = console(stderr=args.json == "-"), as_document(made, args.overrides)
     try:
         head(out, scenario.name, scenario.title, overrides=args.overrides)
-        out.print("time of one more workload beside those that run already / its time alone; inf: it does not fit\n")
+        out.print("cells: time of one more workload beside those that run / its time alone; inf: no memory for it\n")
         show_matrices(out, made.matrices)
         if made.by_rho:
             _show_slopes(out, made.by_rho)
@@ -56,8 +56,8 @@ def show_matrices(out: Console, matrices: Sequence[Matrix]) -> None:
             fit = m.fit()
             points = sum(not level.infinite for level in m.curve())
             sure = f", R² {fit.r2:.3f}" if fit and points > 2 else ""
-            line = f"{fit.slope:+z.3f} for each more{sure}" if fit else "none, too few fit"
-            out.print(f"mean by how many run, it included: {means}\nlinear fit: {line}\n")
+            line = f"{fit.slope:+z.3f} for each more{sure}" if fit else "none, because too few combinations fit"
+            out.print(f"mean by number of running workloads, the newcomer included: {means}\nlinear fit: {line}\n")
 
 
 def _columns(m: Matrix) -> Columns:
@@ -66,7 +66,7 @@ def _columns(m: Matrix) -> Columns:
 
 def _show_slopes(out: Console, by_rho: Mapping[float, Sequence[Matrix]]) -> None:
     """The slopes under other interference than the scenario's."""
-    out.print("slope of the linear fit by the interference rho, on the devices that have one")
+    out.print("slope of the linear fit by rho, for devices whose interference is a rho")
     devices = by_device(next(iter(by_rho.values())))
     columns = {"arrives": [f"{name} on {there[0].device}" for there in devices.values() for name in names(there)]}
     for rho, matrices in by_rho.items():
@@ -75,7 +75,7 @@ def _show_slopes(out: Console, by_rho: Mapping[float, Sequence[Matrix]]) -> None
 
 
 def _level(level: Level) -> str:
-    less = f" ({level.infinite} of {level.cells} mixes do not fit)" if level.infinite else ""
+    less = f" ({level.infinite} of {level.cells} combinations do not fit)" if level.infinite else ""
     return f"{level.running}: {_number(level.mean)}{less}"
 
 

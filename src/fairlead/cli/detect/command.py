@@ -44,7 +44,7 @@ def run_detect(args: argparse.Namespace) -> int:
     else:
         _give(_text(found, args.form, None), args.output)
     for path, why in found.problems.items():
-        note(f"fairlead: {path}: {why}: what it would tell is unknown, not absent")
+        note(f"fairlead: {path}: {why}: hardware behind it is unknown, not absent")
     return 0
 
 
@@ -120,9 +120,9 @@ def _table(found: Detection) -> None:
     from fairlead.cli.console import console
 
     out = console()
-    out.print(escape(", ".join(f"{k} {v}" for k, v in found.host.items()) or "a host that tells nothing of itself"))
+    out.print(escape(", ".join(f"{k} {v}" for k, v in found.host.items()) or "a host without a name of its model"))
     if not found.accelerators:
-        out.print("no accelerator that the catalog knows")
+        out.print("no accelerator of the catalog found")
         return
     table = Table(header_style="bold")
     for heading in ("device", "kind", "where", "known by", "facts", "now"):

@@ -21,7 +21,7 @@ def run_compare(args: argparse.Namespace) -> int:
     scenarios = [load_any(name, args.overrides) for name in args.scenarios]
     names = [s.name for s in scenarios]
     if len(set(names)) != len(names):
-        raise UserError(f"two scenarios are called {max(names, key=names.count)!r}: results go by name")
+        raise UserError(f"two scenarios are called {max(names, key=names.count)!r}: results go by their names")
     kinds = {adapter_of(s).name: s.name for s in scenarios}
     if len(kinds) > 1:
         raise UserError(

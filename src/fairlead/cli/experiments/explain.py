@@ -23,8 +23,8 @@ from fairlead.scenarios.loader import load
 
 _MOST_INPUTS, _MOST_GROUPS = 10, 6
 _WHAT_DROVE = (
-    "Inputs that mattered most: how far the margin would shrink if this input had its typical value of training "
-    "(below 0: grow). Inputs are changed one at a time; joint effects are not shown."
+    "Inputs that mattered most: how far the margin would shrink if this input had its typical value of "
+    "the training (below 0: would grow). Inputs are changed one at a time; joint effects are not shown."
 )
 
 

@@ -79,7 +79,7 @@ def check_outputs(args: argparse.Namespace) -> None:
     if args.json and args.json != "-":
         check_writable(Path(args.json))
     if args.report and Path(args.report).suffix not in (".html", ".htm"):
-        raise UserError(f"--report {args.report}: it is a page, so its name should end in .html (--plots: PNG and SVG)")
+        raise UserError(f"--report {args.report}: its name should end in .html (--plots writes PNG and SVG)")
     if args.report:
         check_writable(Path(args.report))
     if args.plots:
@@ -241,5 +241,5 @@ def _close(result: Comparison, checkpoint: Path | None) -> int:
         note(f"fairlead: {result.interrupted}; {done} of {total} trials are finished and kept{where}")
         return 130 if result.interrupted == "interrupted" else 1
     if checkpoint:
-        note(f"all trials are kept in {checkpoint}; the same command reuses them, also with more values or seeds")
+        note(f"all trials are kept in {checkpoint}; the same command reuses them, also with more seeds")
     return 1 if result.failures else 0

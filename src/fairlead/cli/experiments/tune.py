@@ -38,7 +38,7 @@ def run_tune(args: argparse.Namespace) -> int:
     _show(found, args)
     if args.json:
         write_whole(Path(args.json), as_json(_document(found, args)))
-        note(f"the rule is in {args.json}")
+        note(f"rule written to {args.json}")
     return 0
 
 
@@ -57,7 +57,7 @@ def _show(found: Tuned, args: argparse.Namespace) -> None:
     steps = plus_minus(found.steps, "{:.3f}")
     out.print(f"{counted(found.tried, 'rule')} on {found.steps.n} workloads; the best has {steps} steps to completion")
     if found.gain is not None:
-        out.print(f"{plus_minus(found.gain, '{:.3f}')} less than the rule that the scenario has")
+        out.print(f"{plus_minus(found.gain, '{:.3f}')} less than with the scenario's own rule")
     out.print("\nfor the scenario:\n")
     text = yaml.safe_dump({"tuned_rule": as_yaml(found.rule)}, sort_keys=False, default_flow_style=None, width=110)
     print(text, end="")

@@ -31,15 +31,15 @@ def run_calibrate(args: argparse.Namespace) -> int:
     about = _about(args)
     if args.timed:
         if args.train:
-            raise UserError("--train times this machine: it does not go with --from")
+            raise UserError("--train times this machine and can't be used with --from")
         made = calibrate_from(args.name, _timed(args.timed), args.unit, **about)
     else:
         if args.train and find_spec("torch") is None:
             raise UserError("--train needs torch: pip install 'fairlead[train]' (from a checkout: -e '.[train]')")
         made = _here(args, about)
     write_whole(output, made.as_json())
-    say(f"{made.title}: {len(made.timed_ms)} models timed, {made.runtime}; kept in {output}")
-    say(f"now: fairlead predict MODEL.onnx --device {args.output or args.name}")
+    say(f"{made.title}: {len(made.timed_ms)} models timed, {made.runtime}; saved in {output}")
+    say(f"use it: fairlead predict MODEL.onnx --device {args.output or args.name}")
     return 0
 
 
@@ -47,7 +47,7 @@ def _output(args: argparse.Namespace) -> Path:
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", args.name):
         raise UserError(f"--name {args.name}: expected small letters, digits, '-' and '.', as in my-board")
     if not args.output and args.name in shipped_devices():
-        raise UserError(f"--name {args.name}: a device that ships has this name; take another, or --output FILE.json")
+        raise UserError(f"--name {args.name}: a shipped device has this name; choose another, or --output FILE.json")
     if args.output:
         if not args.output.endswith(".json"):
             raise UserError(f"--output {args.output}: its name should end in .json")

@@ -22,10 +22,10 @@ from fairlead.profile.zoo.models import find_model
 
 Rows = dict[str, Errors]
 _WORDS = {
-    "model": "each model, from the others",
-    "family": "each family of models, from the others",
-    "device": "each device, from three probes on it; other devices know the model",
-    "both": "each device, from three probes on it; nobody knows the model",
+    "model": "each model, from the other models",
+    "family": "each family of models, from the other families",
+    "device": "each device, from three probes on it; the model was timed on other devices",
+    "both": "each device, from three probes on it; the model was timed nowhere",
 }
 
 

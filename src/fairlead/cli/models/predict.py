@@ -76,10 +76,10 @@ def _job(args: argparse.Namespace) -> Job | None:
     if not args.train:
         for option in ("samples", "epochs"):
             if getattr(args, option) is not None:
-                raise UserError(f"--{option} goes with --train")
+                raise UserError(f"--{option} needs --train")
         return None
     if args.precision is not None or args.feasible:
-        raise UserError("--precision and --feasible are for runs: they don't go with --train")
+        raise UserError("--precision and --feasible are for single runs and can't be used with --train")
     if args.samples is None:
         raise UserError("--train needs --samples N: how many samples an epoch has")
     batch, epochs = (given if given is not None else usual for given, usual in ((args.batch, 32), (args.epochs, 1)))

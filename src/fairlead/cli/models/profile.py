@@ -61,12 +61,12 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"--{name} {value}: expected a whole number from 1 on")
     for name, needs in (("runs", "measure"), ("threads", "measure")):
         if getattr(args, name) is not None and not getattr(args, needs):
-            raise UserError(f"--{name}: says nothing without --{needs}")
+            raise UserError(f"--{name}: needs --{needs}")
     for name in ("optimizer", "samples", "epochs"):
         if getattr(args, name) is not None and not args.train:
-            raise UserError(f"--{name}: says nothing without --train")
+            raise UserError(f"--{name}: needs --train")
     if args.epochs and not args.samples:
-        raise UserError("--epochs: give --samples too, how many there are in one")
+        raise UserError("--epochs needs --samples, the number of samples in an epoch")
     if args.optimizer and args.optimizer not in OPTIMIZERS:
         raise UserError(f"--optimizer {args.optimizer}: unknown{nearest(args.optimizer, OPTIMIZERS)}")
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from fairlead.cli.models.profile import Profile
 
 _RESTS = {
-    "cpu": "the rest goes to the CPU",
-    "cpu-from-there": "from the first that can't run on, all goes to the CPU",
-    "refused": "a model with what can't run is refused",
+    "cpu": "the other layers run on the CPU",
+    "cpu-from-there": "all layers from the first unsupported one on run on the CPU",
+    "refused": "it refuses a model with an unsupported layer",
 }
 
 
@@ -48,7 +48,7 @@ def _show_analysis(out: Console, found: Analysis, layers: bool) -> None:
     )
     out.print(f"memory of a run in ONNX Runtime: about {_mb(found.memory_bytes)}")
     if found.sized_by_running:
-        out.print("some sizes are computed on the way, and were found by a run on zeros")
+        out.print("some sizes depend on computed values and were found by a run on zeros")
     if layers:
         table = _table("layer", "operator", "kind", "output", "million MACs", "MB moved")
         for one in found.layers:
@@ -119,7 +119,7 @@ def _show_training(out: Console, one: Training) -> None:
     )
     out.print(
         f"memory of a step: {_mb(one.memory_bytes)}: {_mb(one.weight_bytes)} of weights, {_mb(one.gradient_bytes)} of "
-        f"gradients, {_mb(one.optimizer_bytes)} of the optimiser, {_mb(one.kept_bytes)} kept for the way back"
+        f"gradients, {_mb(one.optimizer_bytes)} of the optimiser, {_mb(one.kept_bytes)} kept for the backward pass"
     )
     if one.samples:
         out.print(

@@ -79,7 +79,7 @@ def _question(args: argparse.Namespace) -> Question:
         converter()
         check_folder(Path(args.plots))
     if not args.out:
-        raise UserError("--out: the folder for runs and family is missing")
+        raise UserError("--out is missing: give the folder for the runs and the task types")
     machine = this_machine(load_nvml() if any(gpus) else None, os.environ, any(gpus))
     allocations = [Allocation(cpu, gpu) for cpu, gpu in itertools.product(cpus, gpus)]
     machine.check(allocations)
@@ -104,7 +104,7 @@ def _task(text: str) -> Task:
     command, file = _program(program)
     name = named[1] if named else re.sub(r"[^\w-]+", "_", Path(program).stem, flags=re.ASCII)
     if not re.fullmatch(_NAME, name, flags=re.ASCII):
-        raise UserError(f"TASK {text}: {name!r} is no name of a type; NAME={text} gives it one (letters, digits, _, -)")
+        raise UserError(f"TASK {text}: {name!r} can't name a type; NAME={text} gives it a name (letters, digits, _, -)")
     return Task(name, (*command, *arguments), _hash(file))
 
 

@@ -59,7 +59,7 @@ def ecsrl_learner(args: argparse.Namespace, places: list[Place], judged: list[Pl
     settings = EcsrlSettings(args.objective, energy, degradation, energies, degradations)
     if args.target is not None:
         if args.objective == "weighted":
-            raise UserError(f"--target {args.target:g}: this is for --objective constraint")
+            raise UserError(f"--target {args.target:g}: needs --objective constraint")
         settings = replace(settings, target=args.target)
     return Ecsrl(places, tuned(settings, args.hyper), args.seed, judged)
 
@@ -68,7 +68,7 @@ def _range(option: str, text: str) -> tuple[tuple[float, float], float]:
     """The range of a weight that is learnt, and the weight that the bundle heeds."""
     low, high, heeded, *more = (given := numbers(option, text, ":")) + given[:1] * (3 - len(given))
     if more or not low <= heeded <= high:
-        raise UserError(f"{option} {text}: expected a number, a range such as 0:0.3, or 0:0.3:0.1 to heed 0.1 of it")
+        raise UserError(f"{option} {text}: expected a number, a range such as 0:0.3, or 0:0.3:0.1 to use 0.1 of it")
     return (low, high), heeded
 
 

@@ -33,7 +33,7 @@ examples:
 
 _ECSRL = """\
 The agent sends each request to a device and a variant, or rejects it. It learns to answer in time and accurately, at
-little energy and degradation: as a weighted sum, or at the least cost that keeps a share of successes (constraint).
+little energy and degradation: as a weighted sum, or at the least cost with a required success rate (constraint).
 """
 
 _ECSRL_EXAMPLES = """\

@@ -17,9 +17,9 @@ _MOST_STEPS = 10**10
 def check_options(args: argparse.Namespace) -> None:
     """Refuse wrong options before anything is loaded."""
     if not args.scenarios:
-        raise UserError("--scenario: it must be said where to learn (`fairlead scenarios` lists names)")
+        raise UserError("--scenario is missing: give the scenario to train on (`fairlead scenarios` lists names)")
     if not args.out:
-        raise UserError("--out: the folder that the bundle goes to is missing")
+        raise UserError("--out is missing: give the folder for the bundle")
     if not 1 <= args.steps <= _MOST_STEPS:
         raise UserError(f"--steps {args.steps}: expected a whole number from 1 on")
     if not 0 <= args.seed < 2**31:

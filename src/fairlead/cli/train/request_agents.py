@@ -78,7 +78,7 @@ def _scenarios(args: argparse.Namespace, option: str, text: str | None) -> dict[
             scenario = load(name, here)
             label = scenario.name if rate is None else f"{scenario.name} rate={_plain(rate)}"
             if label in found:
-                raise UserError(f"{option if rates != [None] else '--scenario'}: {label!r} is there twice")
+                raise UserError(f"{option if rates != [None] else '--scenario'}: {label!r} is given twice")
             found[label] = (name, here, scenario)
     return found
 
@@ -129,17 +129,17 @@ def _close(args: argparse.Namespace, learner: Learner, answer: Answer) -> int:
     resume = "run the same command with --resume to continue"
     if answer.best < 0:
         kept = f"{answer.steps:,} steps are kept, {resume}" if answer.steps else "before training began"
-        note(f"fairlead: interrupted, {kept}; there is no bundle yet: nothing was validated")
+        note(f"fairlead: interrupted, {kept}; there is no bundle yet, because nothing was validated")
         return 130
     best = answer.points[answer.best]
-    say(f"{args.out}: the agent after {best.step:,} steps; gap to the best rule of each place:")
+    say(f"{args.out}: the agent after {best.step:,} steps; gap to the best rule for each scenario and rate:")
     for p, place in enumerate(learner.judged):
         say(f"  {place.label}: {learner.gap_words(best.verdict.gap_at(p))}")
     first = learner.judged[0]
     changes = [word for change in first.overrides for word in ("--set", change)]
     bundle = args.out if Path(args.out).name != args.out else f"./{args.out}"  # a bare name could be another policy's
     example = ["fairlead", "compare", first.scenario, *changes, "--policies", f"{answer.best_rule},{bundle}"]
-    say(f"try it on workloads that had no part in this: {shlex.join(example)}")
+    say(f"try it on workloads that had no part in the training: {shlex.join(example)}")
     if answer.finished:
         return 0
     note(f"fairlead: interrupted after {answer.steps:,} steps; {resume}")

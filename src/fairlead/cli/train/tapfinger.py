@@ -33,11 +33,11 @@ def run_train_tasks(args: argparse.Namespace) -> int:
         need_libraries(*_NEEDS)
         return list_settings(_settings(args, []))
     if args.scenarios and len(args.scenarios) > 1:
-        raise UserError("--scenario: this agent learns in one; give it once")
+        raise UserError("--scenario: this agent trains on one scenario, so give it once")
     if args.world and args.scenarios:
         check_writable(file := Path(args.world))
         save_task_world(_world(args), file)
-        say(f"{args.world}: for python -m fairlead.learn.tapfinger --world {args.world} --out DIR")
+        say(f"{args.world} is ready for python -m fairlead.learn.tapfinger --world {args.world} --out DIR")
         return 0
     check_options(args)
     world = _world(args)
@@ -116,7 +116,7 @@ def _close(args: argparse.Namespace, state: State) -> int:
     bundle = args.out if Path(args.out).name != args.out else f"./{args.out}"  # a bare name could be another policy's
     example = ["fairlead", "compare", args.scenarios[0], *changes, "--policies", f"tuned-rule,{bundle}"]
     say(f"{args.out}: the agent after {words(state.best_point)}")
-    say(f"try it on workloads that had no part in this: {shlex.join(example)}")
+    say(f"try it on workloads that had no part in the training: {shlex.join(example)}")
     if state.step >= args.steps:
         return 0
     note(f"fairlead: interrupted after {state.step:,} decisions; {resume}")

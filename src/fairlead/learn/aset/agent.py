@@ -122,7 +122,7 @@ class Aset(Learner):
         if len(windows) > 1:
             raise UserError(f"windows of {sorted(windows)} ms: an agent has one window; --window-ms sets it for all")
         if len(actions) < 2:
-            raise UserError("--actions: an agent needs at least two policies to pick from")
+            raise UserError("--actions: an agent needs at least two policies to choose from")
         self.settings: AsetSettings = settings
         self.window_ms = windows.pop()
         self.nodes = max(len(place.worlds.nodes) for place in everywhere)
@@ -176,7 +176,7 @@ class Aset(Learner):
     def manifest(self) -> dict[str, Any]:
         """What only selectors have."""
         return {
-            "summary": f"ASET agent: picks among {len(self.rules)} rules for each window",
+            "summary": f"ASET agent: chooses among {len(self.rules)} rules for each window",
             "actions": list(self.rules),
             "sizes": {"nodes": self.nodes},
             "mix": self.settings.mix,
@@ -359,5 +359,5 @@ def actions_of(text: str) -> tuple[str, ...]:
     names = sets.get(text) or tuple(dict.fromkeys(find(n.strip()).name for n in text.split(",") if n.strip()))
     for name in names:
         if find(name).kind != "compiled":
-            raise UserError(f"--actions {name}: only compiled policies can be picked from")
+            raise UserError(f"--actions {name}: the agent can choose only among compiled policies")
     return names

@@ -98,11 +98,11 @@ class Ecsrl(Learner):
         self, places: Sequence[Place], settings: EcsrlSettings, seed: int, judged: Sequence[Place] = ()
     ) -> None:
         if settings.objective == "constraint" and not max(*settings.energy_weights, *settings.degradation_weights):
-            raise UserError("--objective constraint: --energy-weight or --degradation-weight says what is to be low")
+            raise UserError("--objective constraint needs a cost to minimise: --energy-weight or --degradation-weight")
         if not 0.0 < settings.target <= 1.0:
             raise UserError(f"--target {settings.target:g}: expected a share of successes, such as 0.9")
         if settings.group < 2:
-            raise UserError(f"group={settings.group}: at least two worlds are compared on a workload")
+            raise UserError(f"group={settings.group}: expected 2 or more, as worlds of one workload are compared")
         super().__init__(places, judged, compiled_rules(), settings, seed)
         self.settings: EcsrlSettings = settings
         self.slots = max(_slots(place.worlds) for place in (*self.places, *self.judged))

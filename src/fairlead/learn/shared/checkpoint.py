@@ -52,7 +52,7 @@ def read_checkpoint(file: Path, whose: str, device: str = "cpu") -> dict[str, An
 
 def broken_checkpoint(file: Path, error: Exception) -> UserError:
     """What to raise when its content does not fit together."""
-    return UserError(f"{file}: not a whole checkpoint ({one_line(error)}); give another --out")
+    return UserError(f"{file}: not a complete checkpoint ({one_line(error)}); give another --out")
 
 
 def array_like(saved: Any, like: Any) -> Any:

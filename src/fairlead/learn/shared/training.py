@@ -156,7 +156,7 @@ class _Training:
             self.validation.rule_figures = array_like(saved["rule_figures"], figures)
             points = [_point(one, figures[:, 0]) for one in saved["points"]]
             if not -1 <= (best := int(saved["best"])) < len(points):
-                raise ValueError("the best of the validations is not there")
+                raise ValueError("the best validation is missing")
             self.answer.points, self.answer.best, self.best = points, best, dict(saved["best_parameters"])
             self.seconds = float(saved["seconds"])
         except Exception as error:

@@ -19,20 +19,20 @@ def alone(out: Path, resume: bool) -> Iterator[None]:
     """One training at a time in a folder, which has a checkpoint if it is to go on, and is its own if it begins."""
     checkpoint = out / "checkpoint"
     if resume and not checkpoint.exists():
-        raise UserError(f"{out}: there is no checkpoint to resume; without --resume, training begins")
+        raise UserError(f"{out}: there is no checkpoint to resume; without --resume, training starts new")
     there = {file.name for file in out.iterdir()} if out.is_dir() else set()
     if there - {".lock", "logs"} and not there & {"checkpoint", "manifest.json"}:
-        raise UserError(f"{out}: there are other files; give --out a folder of its own")
+        raise UserError(f"{out}: the folder has other files in it; give --out a new folder")
     check_folder(out)
     with writing(out), _silent_threads(), (out / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UserError(f"{out}: another training is at work in this folder (give another --out)") from None
+            raise UserError(f"{out}: another training runs in this folder (give another --out)") from None
         if not resume and checkpoint.exists():
-            raise UserError(f"{out}: a training is already there; continue it with --resume, or give another --out")
+            raise UserError(f"{out}: the folder already has a training; continue with --resume, or give another --out")
         if not resume and (out / "manifest.json").exists():
-            raise UserError(f"{out}: there is a bundle, without its training; give another --out")
+            raise UserError(f"{out}: the folder has a bundle without its training; give another --out")
         yield
 
 

@@ -200,7 +200,7 @@ def _write_bundle(question: TapFingerQuestion, training: Training) -> None:
     lacks = f", {question.settings.ablation}" if question.settings.ablation else ""
     manifest = {
         "name": question.out.resolve().name,
-        "summary": f"TapFinger agent ({question.settings.size}{lacks}): places tasks and gives them amounts",
+        "summary": f"TapFinger agent ({question.settings.size}{lacks}): places tasks and chooses their allocations",
         "tasks": world.tasks,
         "prior": question.settings.prior,
         "seed": question.seed,
@@ -241,16 +241,16 @@ def words(point: Point) -> str:
 def main() -> int:
     """See above."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--world", type=Path, required=True, help="what `fairlead train tapfinger --world` wrote")
+    parser.add_argument("--world", type=Path, required=True, help="a file of `fairlead train tapfinger --world`")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=TAPFINGER_STEPS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default=default_device(), help="cpu or cuda (default: cuda if there is one)")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long; --resume goes on")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many seconds")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--size", default="small", help=" or ".join(SIZES))
     parser.add_argument("--ablation", default="", help=", ".join(ABLATIONS))
-    parser.add_argument("--rates", help="arrivals a step to learn over, such as 2,3,4")
+    parser.add_argument("--rates", help="arrival rates per step to train at, such as 2,3,4")
     parser.add_argument("--hyper", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
     rates = tuple(numbers("--rates", args.rates)) if args.rates else ()

@@ -125,7 +125,7 @@ class TaskBundle(ModelBundle[TaskManifest]):
         if isinstance(self.manifest, Fault):
             return ""  # a rule decides
         why = speed_warning(self.manifest.tasks.get("speeds"), speed_digests(facts.types, facts.steps))
-        return why and f"policy {name!r} {why}: it may decide badly on {facts.name} as it is here"
+        return why and f"policy {name!r} {why}, so it may decide badly on {facts.name} with these settings"
 
 
 def _differing(one: dict[str, Any], other: dict[str, Any], part: str) -> str:
@@ -145,7 +145,7 @@ def _words(item: dict[str, Any]) -> str:
 def _checked(document: dict[str, Any]) -> TaskManifest | Fault:
     try:
         if document["kind"] != PLACER:
-            return Fault(Fallback.CORRUPT, f"it is a {document['kind']}, which places no tasks: another world's")
+            return Fault(Fallback.CORRUPT, f"it is a {document['kind']}, which decides on requests, not on tasks")
         if document["format"] != FORMAT:
             return Fault(Fallback.VERSION, f"it has format {document['format']}, this version runs {FORMAT}")
         if document["features"] != VERSION:

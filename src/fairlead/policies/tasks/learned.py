@@ -139,7 +139,7 @@ def from_folder(name: str, folder: Path) -> LearnedTaskPolicy:
         raise UserError(f"policy {name!r}: no such folder; a bundle is a folder with model.onnx and manifest.json")
     bundle = TaskBundle(folder)
     if bundle.kind in ("selector", "dispatcher"):
-        raise UserError(f"policy {name!r}: it is a {bundle.kind}, which places no tasks: another world's")
+        raise UserError(f"policy {name!r}: it is a {bundle.kind}, which decides on requests, not on tasks")
     return _policy(name, bundle)
 
 

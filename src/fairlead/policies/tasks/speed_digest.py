@@ -26,6 +26,6 @@ def speed_digests(types: Iterable[str], steps: Any) -> dict[str, str]:
 def speed_warning(trained: Any, here: Mapping[str, str]) -> str:
     """What is wrong with the speeds of a manifest, as the end of a sentence; empty when they are those of `here`."""
     if not isinstance(trained, dict):
-        return "does not say with what speeds of tasks it was trained"
+        return "does not say which task speeds it was trained with"
     other = [name for name, digest in here.items() if trained.get(name) != digest]
     return f"was trained with other speeds of {', '.join(other)}" if other else ""

@@ -24,7 +24,7 @@ _DEADLINE, _WAY_MS = 4.0, 10.0  # times the time alone, and for the way
 _HEAD = """\
 # Made by `fairlead degradation measure` on {processor} with {cores} cores.
 # Measured: base_ms, memory_mb, run_mb, degradation. Everything else is assumed: put in your own network, clients,
-# power and prices. Cells below 1 are noise, and cut at 1.
+# power and prices. Cells below 1 are noise, and were raised to 1.
 """
 
 
@@ -32,7 +32,7 @@ def scenario_text(measured: Measured, accuracy: Mapping[str, float]) -> str:
     """The file. `accuracy`: of the models for which it is known."""
     names = list(dict.fromkeys(m.arriving for m in measured.matrices))
     if len(names) > 2:
-        raise UserError("--scenario takes one or two models: a device has one table of two axes")
+        raise UserError("--scenario takes one or two models, because the matrix of a device has two axes")
     variants = dict(zip(names, safe_names(names), strict=True))
     source = f"measured by fairlead degradation measure on {measured.machine.processor}"
     device = re.sub(r"[^a-z0-9]+", "-", measured.machine.processor.lower()).strip("-") or "this-machine"

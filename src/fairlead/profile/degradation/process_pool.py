@@ -173,7 +173,7 @@ class _Process:
             raise self._died()
         told: dict[str, Any] = json.loads(line)
         if "error" in told:
-            raise UserError(f"{self._name}: it does not run: {told['error']}")
+            raise UserError(f"{self._name}: the model does not run: {told['error']}")
         return told
 
     def kill(self) -> None:

@@ -57,7 +57,7 @@ class Bench:
             taken_mb = self.memory[index].process_mb
             if taken_mb > self.room_mb:
                 there = f"{max(0.0, self.room_mb):.0f} MB to use"
-                raise UserError(f"{model.name}: one alone takes {taken_mb:.0f} MB, and there are {there}")
+                raise UserError(f"{model.name}: one process alone takes {taken_mb:.0f} MB, and there are {there}")
             pool.dismiss((0,) * len(models))
 
     def fits(self, mix: Mix) -> bool:
@@ -94,7 +94,7 @@ class Bench:
         fresh = [self.memory[model].process_mb for model in self._pool.missing(mix)]
         left_mb = self._limits.available_mb() - sum(fresh)
         if fresh and left_mb < _reserve_mb(self._limits) / 2:  # there was more at the start
-            raise RunError(f"memory has become short: one more process would leave {max(0.0, left_mb):.0f} MB")
+            raise RunError(f"too little memory is left: one more process would leave {max(0.0, left_mb):.0f} MB")
 
 
 def _known(times_ms: Sequence[float], width: float) -> bool:

@@ -83,9 +83,9 @@ def read_calibration(path: Path) -> Calibration:
         made = Calibration(**document, factors=tuple(factors) if factors else None)
         _check(made)
     except ValueError as error:
-        raise UserError(f"{path}: not a whole calibration: {error}") from None
+        raise UserError(f"{path}: not a complete calibration: {error}") from None
     except (AttributeError, KeyError, TypeError):  # a field that this version has not, or lacks
-        raise UserError(f"{path}: not a whole calibration of this version: run `fairlead calibrate` again") from None
+        raise UserError(f"{path}: not a complete calibration of this version: run `fairlead calibrate` again") from None
     return made
 
 
@@ -156,7 +156,7 @@ def calibrate_from(name: str, timed_ms: Mapping[str, float], unit: str = "cpu", 
     known = read_table(unit).models
     for model in timed_ms:
         if model not in known:
-            raise UserError(f"--from: {model!r} is no model of ncnn's table{nearest(model, known)}")
+            raise UserError(f"--from: {model!r} is not a model of ncnn's table{nearest(model, known)}")
     return Calibration(
         name=name,
         title=name,

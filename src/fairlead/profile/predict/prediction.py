@@ -70,7 +70,7 @@ def _time(analysis: Analysis, device: TimedDevice, precision: str, notes: list[s
     works = works_of(analysis, eight_bit=precision == "int8")
     unknown = device.speed.unknown(works) if isinstance(device.speed, KernelSpeed) else []
     if unknown:
-        notes.append(f"nothing was timed of kind {', '.join(unknown)}")
+        notes.append(f"no layer was timed of kind {', '.join(unknown)}")
         if any(work.macs for work in works if work.kind in unknown):
             return None
     return device.speed.time_of(works)
@@ -91,7 +91,7 @@ def _reasons(analysis: Analysis, device: TimedDevice, precision: str) -> tuple[l
     share = share_of_macs(analysis, family, problems)
     if family.rest == "refused" or share < _MOST_OF_IT:
         return [*against, f"{share:.0%} of its MACs can run ({stopped})"], []
-    return against, [f"{share:.0%} of its MACs run on it ({stopped}); the time is as if all did"]
+    return against, [f"{share:.0%} of its MACs run on it ({stopped}); the time assumes that all do"]
 
 
 def _memory_mb(analysis: Analysis, device: TimedDevice, precision: str) -> float:

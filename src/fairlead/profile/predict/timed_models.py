@@ -47,7 +47,7 @@ def leave_measured_out(measured: Sequence[Measured], way: str = "family") -> Err
     """Each model, or family, from the kernels of all others."""
     groups = [one.name if way == "model" else one.family for one in measured]
     if len(set(groups)) < 2:
-        raise UserError(f"all of these models are of one {way}, {groups[0]!r}: none is left to fit to")
+        raise UserError(f"all of these models are of one {way}, {groups[0]!r}: no other is left to fit")
     speeds = {}
     for group in sorted(set(groups)):
         others = [kernel for one, its in zip(measured, groups, strict=True) if its != group for kernel in one.kernels]

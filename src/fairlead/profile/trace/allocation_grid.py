@@ -169,7 +169,7 @@ class _Kept:
                 what = "" if name == "program" else f" ({settings.get(name)}, now {now})"
                 folder = self._question.folder
                 raise UserError(
-                    f"{folder}: {self._task.name} was traced there with another {name}{what}: another --out"
+                    f"{folder}: {self._task.name} was traced there with another {name}{what}: give another --out"
                 )
         return run
 
@@ -206,7 +206,7 @@ class _Kept:
             return telling.points[-1].count / self._question.epochs
         share = curve(telling.points, telling.of, self.target_loss)[-1][1]
         if share == 1.0 and telling.of is None and len(telling.points) == 1:
-            raise UserError(f"its loss before training, {telling.best_loss():g}, is at its target already")
+            raise UserError(f"its loss before training, {telling.best_loss():g}, has already reached the target")
         return share
 
     def all(self) -> Traced:
@@ -228,7 +228,7 @@ def _check(run: Run, telling: Telling) -> None:
             f"never reached its target of {run.target_loss:g} (more epochs of the task, or a larger --target-loss)"
         )
     if last_s <= 0:
-        raise UserError('it took no time that can be measured: give it more to do after {"ready": true}')
+        raise UserError('it took too little time to measure: give it more work after {"ready": true}')
 
 
 @contextmanager
@@ -239,5 +239,5 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UserError(f"{folder}: another fairlead is tracing into this folder") from None
+            raise UserError(f"{folder}: another fairlead process writes traces to this folder") from None
         yield

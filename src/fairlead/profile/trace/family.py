@@ -35,7 +35,7 @@ def family(traces: Sequence[Traced], machine: str) -> dict[str, str]:
     return {
         "curves.csv": _curves(traces, resources),
         "types.yaml": f"# Types of tasks, {source}.\n{_yaml(_types(traces, resources, source))}",
-        "family.yaml": f"# A world to try these types in. Each trace writes it anew: a file of yours can extend it.\n"
+        "family.yaml": f"# A scenario to try these types in. Each trace overwrites it: extend it in another file.\n"
         f"{_yaml(_world(traces, resources))}",
     }
 

@@ -55,11 +55,9 @@ class Telling:
 
     def _add(self, of: int | None, point: Point) -> None:
         if self.points and of != self.of:
-            raise UserError(f"it tells of {_work(self.of)} first, then of {_work(of)}")
+            raise UserError(f"it reports {_work(self.of)} first, then {_work(of)}")
         if not self.points and of is None and point.count != 0:
-            raise UserError(
-                f'it tells epoch {point.count} first: {{"epoch": 0, "loss": ...}} is to say where the loss begins'
-            )
+            raise UserError(f'it reports epoch {point.count} first: {{"epoch": 0, "loss": ...}} must come first')
         if of == 0:
             raise UserError('"of": 0: there is nothing to do')
         self.of = of

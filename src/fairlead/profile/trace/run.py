@@ -65,8 +65,8 @@ def run_task(start: Start, reached: Callable[[Telling], bool], told: Callable[[T
         raise UserError(f"{_code(code)}{_last_line(errors)} (its output: {start.folder})")
     if not telling.points:
         raise UserError(
-            'it told nothing: expected lines such as {"epoch": 0, "loss": 2.3} or {"done": 1, "of": 9} on its '
-            f"standard output (what it wrote: {start.folder})"
+            'it reported nothing: expected lines such as {"epoch": 0, "loss": 2.3} or {"done": 1, "of": 9} on its '
+            f"standard output (its output: {start.folder})"
         )
     return telling
 

@@ -134,4 +134,4 @@ def check_workload(workload: DrawnWorkload, plan: Plan, sla_classes: int) -> Non
         within(f"draws' {name}", workload.draws[name], -_MOST if name != "work" else 1e-30, _MOST)
     within("streams' end_ms", streams["end_ms"], 0.0, np.inf)
     first, last = plan.models["first"], plan.models["last"]
-    require((last > first)[requests["model"]].all(), "a request asks for a model that is nowhere")
+    require((last > first)[requests["model"]].all(), "a request asks for a model that is not deployed")

@@ -43,5 +43,7 @@ def find_task_policy(name: str, also: Iterable[str] = ()) -> TaskPolicy:
     if is_path(name):
         return from_folder(name, Path(name))
     if name in registry()[0]:
-        raise UserError(f"policy {name!r} decides on requests; this is a scenario of tasks (see `fairlead policies`)")
+        raise UserError(
+            f"policy {name!r} decides on requests, and this is a scenario of tasks (see `fairlead policies`)"
+        )
     raise UserError(f"unknown task policy {name!r}{nearest(name, [*found, *learned, *also])}")
