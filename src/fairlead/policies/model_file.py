@@ -1,8 +1,9 @@
 """Opens the model of a bundle, which may be anybody's: only what ends, in little memory, becomes a session.
 
 Before ONNX Runtime sees a file it is looked through here: loops, operators of third parties and data outside of the
-file are refused. What is left is tried by a process of its own (`model_trial`) with a limit of memory and of time; only
-then is it opened in this one, where all models together get a limited arena. Models that ship are not tried.
+file are refused, and so is what could hold them unseen. What is left is tried by a process of its own (`model_trial`)
+with a limit of memory and of time; only then is it opened in this one, where all models together get a limited arena.
+Models that ship are not tried.
 """
 
 from __future__ import annotations
@@ -20,6 +21,30 @@ MOST_MEMORY: Final = 512 << 20  #: That all models of a process may use while th
 _DOMAINS: Final = {b"", b"ai.onnx", b"ai.onnx.ml", b"com.microsoft"}
 _ENDLESS: Final = {b"Loop", b"Scan"}
 _DEEPEST: Final = 16  # graphs inside of graphs
+_ORT_FORMAT: Final = b"ORTM"  # in bytes 4 to 7
+
+# Messages of onnx.proto that hold operators or tensors: their last field, and by field such messages inside of them.
+# What is not listed here would not be looked at: a test compares it with the onnx package.
+_MESSAGES: Final[dict[str, tuple[int, dict[int, str]]]] = {
+    "ModelProto": (26, {7: "GraphProto", 20: "TrainingInfoProto", 25: "FunctionProto"}),
+    "TrainingInfoProto": (4, {1: "GraphProto", 2: "GraphProto"}),
+    "FunctionProto": (14, {7: "NodeProto", 11: "AttributeProto"}),
+    "GraphProto": (16, {1: "NodeProto", 5: "TensorProto", 15: "SparseTensorProto"}),
+    "NodeProto": (10, {5: "AttributeProto"}),
+    "AttributeProto": (
+        23,
+        {
+            5: "TensorProto",
+            6: "GraphProto",
+            10: "TensorProto",
+            11: "GraphProto",
+            22: "SparseTensorProto",
+            23: "SparseTensorProto",
+        },
+    ),
+    "SparseTensorProto": (3, {1: "TensorProto", 2: "TensorProto"}),
+    "TensorProto": (16, {}),
+}
 
 
 class Refused(ValueError):
@@ -40,46 +65,36 @@ def read_model(file: Path, most_bytes: int = MOST_BYTES) -> bytes:
 
 def look_through(content: bytes) -> None:
     """Raise Refused when the model could run for ever, or needs what is not in the file."""
-    for number, value in _fields(content):
-        if number == 7:
-            _look_through_graph(value, 0)
-        elif number == 25:  # a function of the model's own
-            for inner, node in _fields(value):
-                if inner == 7:
-                    _look_through_node(node, 0)
+    if content[4:8] == _ORT_FORMAT:  # ONNX Runtime would not read it as Protocol Buffers, and so not as we do
+        raise Refused("it is in ONNX Runtime's own format, expected ONNX")
+    _look_through(content, "ModelProto", 0)
 
 
-def _look_through_graph(graph: Any, depth: int) -> None:
-    if depth > _DEEPEST:
-        raise Refused(f"it has graphs inside of graphs, deeper than {_DEEPEST}")
-    for number, value in _fields(graph):
-        if number == 1:
-            _look_through_node(value, depth)
-        elif number == 5:
-            _look_through_tensor(value)
-        elif number == 15:  # a sparse one, of two tensors
-            for _, tensor in _fields(value):
-                _look_through_tensor(tensor)
-
-
-def _look_through_node(node: Any, depth: int) -> None:
-    for number, value in _fields(node):
-        if number == 4 and bytes(value) in _ENDLESS:
-            raise Refused(f"it uses the operator {bytes(value).decode()}, which may never end")
-        if number == 7 and bytes(value) not in _DOMAINS:
-            raise Refused(f"it uses operators of {bytes(value)[:40]!r}, which are not ONNX's")
-        if number == 5:
-            for inner, part in _fields(value):
-                if inner in (5, 10):
-                    _look_through_tensor(part)
-                elif inner in (6, 11):
-                    _look_through_graph(part, depth + 1)
-
-
-def _look_through_tensor(tensor: Any) -> None:
-    for number, value in _fields(tensor):
-        if number == 13 or (number == 14 and value != 0):
+def _look_through(message: Any, kind: str, depth: int) -> None:
+    if kind == "GraphProto":
+        if depth > _DEEPEST:
+            raise Refused(f"it has graphs inside of graphs, deeper than {_DEEPEST}")
+        depth += 1
+    last, inside = _MESSAGES[kind]
+    for number, value in _fields(message):
+        if number > last:  # also of numbers past 29 bits, which ONNX Runtime cuts off and so takes for others
+            raise Refused(f"it has field {number} in {kind}, whose known fields end at {last}")
+        if number in inside:
+            _look_through(value, inside[number], depth)
+        elif kind == "NodeProto" and number in (4, 7):
+            _check_operator(number, value)
+        elif kind == "TensorProto" and (number == 13 or (number == 14 and value != 0)):
             raise Refused("it keeps data outside of model.onnx")
+
+
+def _check_operator(number: int, value: Any) -> None:
+    if isinstance(value, int):  # `bytes` would make so many of them
+        raise Refused("it is damaged: a number where a name belongs")
+    name = bytes(value)
+    if number == 4 and name in _ENDLESS:
+        raise Refused(f"it uses the operator {name.decode()}, which may never end")
+    if number == 7 and name not in _DOMAINS:
+        raise Refused(f"it uses operators of {name[:40]!r}, which are not ONNX's")
 
 
 def _fields(message: Any) -> Iterator[tuple[int, Any]]:
