@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from fairlead.domain.errors import one_line
+from fairlead.domain.python_child import python_child
 
 MOST_SECONDS: Final = 10.0  #: For opening a model and its trial runs.
 MOST_ADDRESS_SPACE: Final = 2 << 30  #: Of the process, in bytes.
@@ -60,7 +61,7 @@ class _Process:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._running is None or self._running.poll() is not None:
             self.end()
-            command = [sys.executable, "-m", "fairlead.policies.model_trial"]
+            command = python_child("fairlead.policies.model_trial")
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
             self._running = subprocess.Popen(command, start_new_session=True, **pipes)  # a Ctrl-C is ours
             assert self._running.stdout is not None

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fairlead.domain.errors import RunError, UserError
+from fairlead.domain.python_child import python_child
 from fairlead.profile.analysis import Tensor
 from fairlead.profile.runtime import make_inputs, onnx_runtime, open_session, run_once
 
@@ -25,7 +26,7 @@ def measure_memory(path: Path, inputs: Iterable[Tensor], threads: int = 1) -> in
     if not _STATUS.exists():
         raise UserError("the memory of a process can be measured only on Linux: run without --measure")
     asked = {"path": str(path), "inputs": [asdict(one) for one in inputs], "threads": threads}
-    command = [sys.executable, "-m", "fairlead.profile.memory"]
+    command = python_child("fairlead.profile.memory")
     done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False)
     if done.returncode < 0:
         raise RunError(f"{path}: the process that ran it was ended (signal {-done.returncode}): out of memory?")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.python_child import python_child
 from fairlead.inputs.read_files import MB
 from fairlead.profile.analysis import Tensor
 from fairlead.profile.runtime import open_session
@@ -41,7 +42,7 @@ def run_for_shapes(content: bytes, folder: Path, inputs: Sequence[Tensor], weigh
         file.write(content)
         file.flush()
         asked = {"model": file.name, "folder": str(folder), "inputs": [asdict(one) for one in inputs]}
-        command = [sys.executable, "-m", "fairlead.profile.shape_run"]
+        command = python_child("fairlead.profile.shape_run")
         told, wait_s = json.dumps(asked | {"memory_mb": memory_mb, "seconds": seconds}), _WAIT_S + seconds
         try:
             done = subprocess.run(command, input=told, capture_output=True, text=True, check=False, timeout=wait_s)

@@ -25,6 +25,7 @@ from fairlead.cli.standard_streams import note
 from fairlead.cli.trace.options import SHIPPED
 from fairlead.detect.nvml import load_nvml
 from fairlead.domain.errors import RunError, UserError, nearest
+from fairlead.domain.python_child import python_child
 from fairlead.measure.numerals import counted, duration
 from fairlead.measure.report.plot_files import converter, write_trace_plots
 from fairlead.measure.report.plots import Plot
@@ -113,7 +114,7 @@ def _program(program: str) -> tuple[list[str], Path]:
     if program in SHIPPED:
         if importlib.util.find_spec("torch") is None:
             raise UserError(f"the task {program} needs torch: pip install torch")
-        return [sys.executable, "-m", f"fairlead.learn.trace_tasks.{program}"], _TASKS / f"{program}.py"
+        return python_child(f"fairlead.learn.trace_tasks.{program}"), _TASKS / f"{program}.py"
     file = Path(program).absolute()
     if file.is_file():
         if file.suffix == ".py":

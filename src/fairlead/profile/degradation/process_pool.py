@@ -10,7 +10,6 @@ import json
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fairlead.domain.errors import RunError, UserError
+from fairlead.domain.python_child import python_child
 from fairlead.profile.analysis import Tensor
 
 Mix = tuple[int, ...]  #: how many of each model run
@@ -150,7 +150,7 @@ class _Process:
     def __init__(self, model: RunnableModel, index: int, threads: int) -> None:
         self.index, self._name = index, model.name
         self.memory: Mapping[str, float] = {}
-        command = [sys.executable, "-m", "fairlead.profile.degradation.model_process"]
+        command = python_child("fairlead.profile.degradation.model_process")
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         # a session of its own: Ctrl-C reaches us alone, and we end it
         self._process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload]
