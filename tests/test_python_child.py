@@ -16,6 +16,7 @@ import bundles
 import fairlead
 from fairlead.cli.trace.command import _program
 from fairlead.domain.python_child import python_child
+from fairlead.experiments import workers
 from fairlead.policies.model_trial import _Process
 from fairlead.profile.analysis import Tensor
 from fairlead.profile.degradation.process_pool import ProcessPool, RunnableModel
@@ -60,6 +61,16 @@ def test_a_module_in_the_working_directory_is_not_run(
 
 def test_tasks_that_ship_are_started_alike() -> None:
     assert _program("convnet")[0] == python_child("fairlead.learn.trace_tasks.convnet")
+
+
+def test_a_worker_runs_no_module_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(workers, "run_trial", abs)
+    Path("pickle.py").write_text("open('ran', 'w')\nraise SystemExit(1)\n")
+    before = dict(os.environ)
+    assert sorted(workers.local([-1, -2, -3], jobs=2)) == [1, 2, 3]  # type: ignore[type-var, list-item]
+    assert not Path("ran").exists()
+    assert dict(os.environ) == before
 
 
 @pytest.mark.parametrize(("path", "code"), [([Path(fairlead.__file__).parents[1]], 0), ([], 1)])

@@ -23,7 +23,7 @@ from typing import Any
 from fairlead.domain.errors import UserError, one_line
 from fairlead.experiments.fingerprint import Ingredients, ingredients
 from fairlead.experiments.trial import Trial, TrialResult
-from fairlead.experiments.workers import Results, WorkersLost, deaf_children, end_with_parent, noted_interrupts
+from fairlead.experiments.workers import Results, WorkersLost, end_with_parent, noted_interrupts, starting_workers
 
 _ADDRESS = re.compile(r"auto|(?:ray://)?\[?(?P<host>[^\s/]+?)\]?:(?P<port>\d{1,5})")
 _AHEAD = 2  # trials submitted beyond the cluster's CPUs, so that none waits for the next
@@ -38,7 +38,7 @@ def on_ray(trials: Sequence[Trial], address: str) -> Results:
     context = multiprocessing.get_context("spawn")
     ours, its = context.Pipe()
     driver = context.Process(target=_drive, args=(its, trials, wanted, address), daemon=True)
-    with deaf_children():
+    with starting_workers():
         driver.start()
     its.close()
     try:

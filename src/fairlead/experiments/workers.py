@@ -21,6 +21,8 @@ from types import FrameType
 from fairlead.experiments.trial import Trial, TrialResult, run_trial
 from fairlead.measure.interrupts import STOPS, on_stop
 
+_SAFE_PATH = "PYTHONSAFEPATH"  # any text stands for Python's option -P
+
 Results = Generator[TrialResult, None, None]  # as they finish; closed when nobody takes them any more
 Workers = Callable[[Sequence[Trial]], Results]
 
@@ -43,8 +45,10 @@ def local(trials: Sequence[Trial], jobs: int = 1) -> Results:
 def _pooled(trials: Sequence[Trial], jobs: int, interrupted: threading.Event) -> Results:
     """The same on a pool of processes, a few trials ahead of them."""
     left, context = iter(trials), multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(trials)), mp_context=context, initializer=end_with_parent) as pool:
-        with deaf_children():
+    with starting_workers():  # its locks have a process that looks after them
+        pool = ProcessPoolExecutor(min(jobs, len(trials)), mp_context=context, initializer=end_with_parent)
+    with pool:
+        with starting_workers():
             waiting: set[Future[TrialResult]] = {pool.submit(run_trial, p) for p in islice(left, 2 * jobs)}
         try:
             while waiting:
@@ -52,7 +56,7 @@ def _pooled(trials: Sequence[Trial], jobs: int, interrupted: threading.Event) ->
                 if interrupted.is_set():
                     waiting = {f for f in waiting if not f.cancel()}
                 else:
-                    with deaf_children():  # the pool starts them when it needs them
+                    with starting_workers():  # the pool starts them when it needs them
                         waiting |= {pool.submit(run_trial, p) for p in islice(left, len(done))}
                 for future in sorted(done, key=lambda f: f.exception() is not None):  # what is good first
                     yield future.result()
@@ -100,10 +104,18 @@ def noted_interrupts() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def deaf_children() -> Iterator[None]:
-    """Processes started in here never see a Ctrl-C: it reaches the whole group, and only the parent acts on it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+def starting_workers() -> Iterator[None]:
+    """Processes started in here never see a Ctrl-C: it reaches the whole group, and only the parent acts on it.
+
+    Nor do they look into the working directory: multiprocessing starts them with -c, which puts it first on the path
+    until they have the parent's, and a `pickle.py` that lay there would be run.
+    """
+    mask, safe_path = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS), os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.environ.pop(_SAFE_PATH)
+        if safe_path is not None:
+            os.environ[_SAFE_PATH] = safe_path
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
