@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import selectors
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +15,12 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
-from fairlead.policies import model_file
+import bundles
+from fairlead.domain.outcomes import Fallback
+from fairlead.policies import model_file, model_trial
+from fairlead.policies.bundle import Bundle, Fault
 from fairlead.policies.model_file import Refused, look_through
+from fairlead.policies.model_trial import _Process
 
 # ---- looked through
 
@@ -118,3 +127,96 @@ def test_number_in_the_place_of_an_operators_name_takes_no_memory() -> None:
     node = bytes([4 << 3, *[0xFF] * 8, 0x7F])  # of 2^63 - 1
     with pytest.raises(Refused, match="a number where a name belongs"):
         look_through(bytes([7 << 3 | 2, len(node) + 2, 1 << 3 | 2, len(node)]) + node)
+
+
+# ---- tried
+
+RUNS: Any = [{"observations": ((1, 3), "float32")}]
+SOUND = bundles.linear(np.ones((3, 2)), np.zeros(2))
+CLOSE = "import os, sys, time; os.close(0); os.close(1); time.sleep(0.5); "  # the pipes close before it ends
+ENDED = "its trial ended the process: out of memory, or a crash"
+
+
+@pytest.fixture
+def process() -> Iterator[_Process]:
+    made = _Process()
+    yield made
+    made.end()
+
+
+def stand_in(code: str) -> subprocess.Popen[bytes]:
+    """In the place of a process that tries models, and ready."""
+    command = [sys.executable, "-c", f"print('ready', flush=True); {code}"]
+    made = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert made.stdout is not None
+    made.stdout.readline()
+    return made
+
+
+@pytest.mark.parametrize("end", ["sys.exit(0)", "sys.exit(1)", "os.kill(os.getpid(), 9)"])
+def test_sound_model_is_tried_anew_when_the_idle_process_ends_as_it_is_asked(process: _Process, end: str) -> None:
+    process._running = ending = stand_in(CLOSE + end)
+    assert ending.poll() is None
+    assert process.ask(SOUND, RUNS) == ""
+    assert process._running is not ending
+
+
+def test_sound_model_is_tried_anew_when_a_fresh_process_ends_itself_before_it_is_asked(
+    process: _Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does when this process is stopped for longer than that one waits."""
+    first, real = [stand_in(CLOSE + "os._exit(0)")], process._started
+
+    def started() -> subprocess.Popen[bytes]:
+        if not first:
+            return real()
+        process._running = first.pop()
+        return process._running
+
+    monkeypatch.setattr(process, "_started", started)
+    assert process.ask(SOUND, RUNS) == ""
+
+
+def test_model_that_ends_the_process_is_not_said_to_be_slow(process: _Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+
+    def crashes() -> subprocess.Popen[bytes]:
+        process._running = stand_in("import sys; sys.stdin.readline(); " + CLOSE + "os.kill(os.getpid(), 9)")
+        begun.append(process._running)
+        return process._running
+
+    monkeypatch.setattr(process, "_started", crashes)
+    assert process.ask(SOUND, RUNS) == ENDED
+    assert len(begun) == 1  # it was fresh: nobody else has ended it
+    assert begun[0].returncode == -9
+
+
+def test_model_that_does_not_answer_is_said_to_be_slow(process: _Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_trial, "MOST_SECONDS", 0.1)
+    process._running = slow = stand_in("import time; time.sleep(60)")
+    assert process.ask(SOUND, RUNS) == "its trial took more than 0.1 s"
+    assert slow.returncode == -9
+
+
+def test_answer_that_was_not_waited_for_is_not_taken_for_the_next_one(
+    process: _Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(selectors.DefaultSelector):
+        def select(self, timeout: float | None = None) -> Any:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(model_trial.selectors, "DefaultSelector", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            process.ask(SOUND, RUNS)
+    assert "Protobuf" in process.ask(b"no model", RUNS)
+
+
+def test_process_that_does_not_start_is_not_the_models_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_trial, "_PROCESS", process := _Process())
+    monkeypatch.setattr(model_trial, "python_child", lambda module: [sys.executable, "-c", "raise SystemExit(1)"])
+    model = Bundle(bundles.dispatcher(tmp_path)).model
+    assert isinstance(model, Fault)
+    assert model.reason is Fallback.MISSING
+    assert "does not start (exit code 1)" in model.why
+    process.end()

@@ -25,6 +25,7 @@ from fairlead.domain.python_child import python_child
 MOST_SECONDS: Final = 10.0  #: For opening a model and its trial runs.
 MOST_ADDRESS_SPACE: Final = 2 << 30  #: Of the process, in bytes.
 _IDLE_S: Final = 5.0
+_END_S: Final = 5.0  # that a process may take to end once its pipes have closed
 
 Inputs = Mapping[str, tuple[Sequence[int], str]]  #: name -> shape and type; all zeros
 
@@ -37,24 +38,24 @@ class _Process:
         self._running: subprocess.Popen[bytes] | None = None
 
     def ask(self, content: bytes, runs: Sequence[Inputs]) -> str:
-        head = json.dumps({"bytes": len(content), "runs": runs}).encode() + b"\n"
+        question = json.dumps({"bytes": len(content), "runs": runs}).encode() + b"\n" + content
         with self._lock:
-            for attempt in (0, 1):  # it may just have ended itself
+            for _ in range(2):
+                fresh = self._running is None or self._running.poll() is not None
                 process = self._started()
                 try:
-                    assert process.stdin is not None
-                    process.stdin.write(head + content)
-                    process.stdin.flush()
-                    answer = self._answer(process)
-                except (BrokenPipeError, ConnectionError):
-                    answer = None
-                if answer:
-                    return str(json.loads(answer)["why"])
-                late = process.poll() is None
-                self.end()
-                if late:
+                    answer = self._answer(process, question)
+                    if answer:
+                        return str(json.loads(answer)["why"])
+                    code = self._exit_code(process)
+                except TimeoutError:
+                    self.end()
                     return f"its trial took more than {MOST_SECONDS:g} s"
-                if attempt or process.returncode != 0:
+                except BaseException:  # interrupted: the answer would be taken for that to the next question
+                    self.end()
+                    raise
+                self.end()
+                if fresh and code != 0:  # one that waited may have ended itself, or been ended, before it was asked
                     break
         return "its trial ended the process: out of memory, or a crash"
 
@@ -66,17 +67,33 @@ class _Process:
             self._running = subprocess.Popen(command, start_new_session=True, **pipes)  # a Ctrl-C is ours
             assert self._running.stdout is not None
             if not self._running.stdout.readline():  # it says so when it is ready: loading is not the model's fault
-                self._running.wait()
+                code = self._running.wait()
+                raise ImportError(f"the process that tries models does not start (exit code {code})")
         return self._running
 
     @staticmethod
-    def _answer(process: subprocess.Popen[bytes]) -> bytes | None:
+    def _answer(process: subprocess.Popen[bytes], question: bytes) -> bytes:
+        """A line; empty when the process ends without one. Raises TimeoutError."""
+        assert process.stdin is not None
         assert process.stdout is not None
+        try:
+            process.stdin.write(question)
+            process.stdin.flush()
+        except ConnectionError:  # a broken pipe, say
+            return b""
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             if not selector.select(MOST_SECONDS):
-                return None
-        return process.stdout.readline()
+                raise TimeoutError
+        answer = process.stdout.readline()
+        return answer if answer.endswith(b"\n") else b""
+
+    @staticmethod
+    def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
+        """Of a process whose pipes have closed, which may be a little before it ends. None: it does not end."""
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(_END_S)
+        return None
 
     def end(self) -> None:
         """End the process, if there is one."""
