@@ -21,7 +21,7 @@ from builders import Ask, deploy, finished, link, node, rich_scenario, scenario,
 from bundles import ask
 from fairlead.cli.main import main
 from fairlead.domain.decision_log import decided, fill_decisions
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, shown
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST, TRAFFIC
 from fairlead.domain.scenario import Scenario
@@ -349,6 +349,16 @@ def test_a_selector_with_a_fault_falls_back(tmp_path: Path, case: str) -> None:
     assert (live.decisions, dict(live.fallbacks)) == (2, {reason: 2})
 
 
+@pytest.mark.parametrize("make", [bundles.dispatcher, bundles.selector])
+@pytest.mark.parametrize("budget", [float("nan"), float("inf"), -1.0, 0.0, 10**400, True, "1000", [1.0]], ids=shown)
+def test_a_time_budget_that_is_no_number_above_0_is_a_fault(tmp_path: Path, make: Any, budget: Any) -> None:
+    found = Bundle(make(tmp_path, budget_us=budget))
+    assert isinstance(found.manifest, Fault)
+    assert found.manifest.reason is Fallback.CORRUPT
+    assert found.manifest.why.startswith("manifest.json: ValueError: budget_us is ")
+    assert found.manifest.why.endswith(", expected a number above 0")
+
+
 def test_sizes_too_small_fall_back(tmp_path: Path) -> None:
     live = Dispatcher("bundle", Bundle(bundles.dispatcher(tmp_path / "d", candidates=2)))
     assert ask(live, *snapshot(3, net_ms=[3.0, 2.0, 1.0])) == 2
@@ -413,7 +423,7 @@ def test_a_model_that_is_always_late_is_asked_once_in_1024_decisions(tmp_path: P
 
 
 def test_a_simulation_does_not_look_at_the_clock(tmp_path: Path, rich: Scenario) -> None:
-    folder = bundles.dispatcher(tmp_path, budget_us=0.0)
+    folder = bundles.dispatcher(tmp_path, budget_us=1e-3)
     assert simulate(rich, find(str(folder)), SEED).account.fallbacks == {}
 
 

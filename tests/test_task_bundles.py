@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import task_golden
 from fairlead.cli.main import main
+from fairlead.domain.outcomes import Fallback
+from fairlead.policies.bundle import Fault
+from fairlead.policies.tasks.bundle import TaskBundle
 from fairlead.policies.tasks.learned import LearnedTaskPolicy, from_folder, learned_task_policies
 from fairlead.policies.tasks.observe import Observations
 from fairlead.scenarios.loader import load_tasks
@@ -89,6 +93,15 @@ def test_a_bundle_that_does_not_say_its_speeds_runs_with_a_warning(tmp_path: Pat
         assert "does not say which task speeds it was trained with" in warned(old, "tapfinger-3")
         scenario = load_tasks("tapfinger-3")
         assert len(old.parameters(facts_of(scenario, build_task_plan(scenario))))
+
+
+@pytest.mark.parametrize("budget", [float("nan"), float("inf"), -1.0, 0.0, None], ids=str)
+def test_a_time_budget_that_is_no_number_above_0_is_a_fault(tmp_path: Path, budget: Any) -> None:
+    about = learned_task_policies()["tapfinger-3-agents"].bundle.manifest.document | {"budget_us": budget}
+    (tmp_path / "manifest.json").write_text(json.dumps(about))
+    found = TaskBundle(tmp_path).manifest
+    shown = f"manifest.json: ValueError: budget_us is {budget}, expected a number above 0"
+    assert found == Fault(Fallback.CORRUPT, shown)
 
 
 def test_a_comparison_on_other_speeds_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 
-from fairlead.domain.errors import one_line
+from fairlead.domain.errors import one_line, shown
 from fairlead.domain.outcomes import Fallback
 from fairlead.policies.model_file import look_through, open_session, read_model
 from fairlead.policies.model_trial import Inputs, try_model
@@ -223,6 +224,14 @@ def read_manifest(file: Path) -> dict[str, Any] | Fault:
     return document if isinstance(document, dict) else Fault(Fallback.CORRUPT, f"{file.name}: expected a map")
 
 
+def checked_budget_us(value: Any) -> float:
+    """The time for a decision as a manifest has it. Raises ValueError: NaN or infinity would be no limit at all."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value <= sys.float_info.max:
+        raise ValueError(f"budget_us is {shown(value)}, expected a number above 0")
+    return float(value)
+
+
 def _checked(document: dict[str, Any]) -> Manifest | Fault:
     try:
         if document["format"] != FORMAT:
@@ -247,7 +256,7 @@ def _manifest(document: dict[str, Any]) -> Manifest:
         preference=tuple(float(document["settings"][name]) for name in PREFERENCE) if dispatcher else (),
         low=np.array(document["low"], np.float32),
         high=np.array(document["high"], np.float32),
-        budget_us=float(document["budget_us"]),
+        budget_us=checked_budget_us(document["budget_us"]),
         scenarios=tuple(dict.fromkeys(str(s["name"]) for s in document["scenarios"])),
         sha256=str(document["sha256"]),
         document=document,

@@ -19,7 +19,7 @@ from fairlead.domain.errors import UserError, one_line
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.task_facts import TaskFacts, needed
 from fairlead.domain.tasks import ROLES, role_by_name
-from fairlead.policies.bundle import FORMAT, PLACER, Fault, ModelBundle, ModelManifest
+from fairlead.policies.bundle import FORMAT, PLACER, Fault, ModelBundle, ModelManifest, checked_budget_us
 from fairlead.policies.conflicts import PRIORS
 from fairlead.policies.model_trial import Inputs
 from fairlead.policies.tasks.observe import RANGED, VERSION, new_observations, widths
@@ -169,7 +169,7 @@ def _manifest(document: dict[str, Any]) -> TaskManifest:
     return TaskManifest(
         kind=document["kind"],
         summary=str(document["summary"]),
-        budget_us=float(document["budget_us"]),
+        budget_us=checked_budget_us(document["budget_us"]),
         sha256=str(document["sha256"]),
         document=document,
         tasks=tasks,
