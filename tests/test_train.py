@@ -384,6 +384,7 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
         (["ecsrl", "--scenario", "ecsrl", "--out", "o", "--hyper", "validation_workloads=1"], "from 2 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "groups=0"], "expected a whole number from 1 on"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=nan"], "expected a number from 0 on"),
+        (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "budget_us=0"], "expected a number above 0"),
         (["aset", "--scenario", "full-edge", "--out", "o", "--hyper", "gamma=2"], "expected a share, from 0 to 1"),
         (["aset", "--out", "o"], "--scenario is missing: give the scenario to train on"),
         (["ecsrl", "--scenario", "ecsrl"], "--out is missing: give the folder for the bundle"),

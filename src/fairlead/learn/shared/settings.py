@@ -14,7 +14,7 @@ from fairlead.domain.errors import UserError, nearest
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-#: Settings that have options of their own; those that are shares; those that may be 0.
+#: Settings that have options of their own; those that are shares; whole numbers that may be 0, and others that may not.
 _OPTIONS = (
     "objective",
     "energy_weight",
@@ -29,6 +29,7 @@ _OPTIONS = (
 )
 _SHARES = ("gamma", "gae_lambda", "epsilon_first", "epsilon_last", "exploration", "clip", "discount", "trace")
 _MAY_BE_NONE = ("clone",)
+_NEVER_NONE = ("budget_us",)
 TAPFINGER_STEPS: Final = 500_000  #: Joint decisions that a training of TapFinger takes unless told otherwise.
 S = TypeVar("S", bound="DataclassInstance")
 
@@ -74,6 +75,8 @@ def _check_setting(name: str, value: Any) -> None:
             raise UserError(f"--hyper {name}={number}: expected a whole number from 1 on")
         if isinstance(number, float) and not (math.isfinite(number) and number >= 0):
             raise UserError(f"--hyper {name}={number:g}: expected a number from 0 on")
+        if number == 0 and name in _NEVER_NONE:
+            raise UserError(f"--hyper {name}={number:g}: expected a number above 0")
         if name in _SHARES and number > 1:
             raise UserError(f"--hyper {name}={number:g}: expected a share, from 0 to 1")
 
