@@ -411,7 +411,7 @@ def _raises(snapshot: Any, parameters: Any, u: float, out: Placements) -> int:
 
 @pytest.mark.parametrize(
     ("function", "line"),
-    [(_impossible, r"policy 'bad' can't start task 0 on cluster 0 with \[99, 99, 99\]"), (_raises, "raised ZeroDiv")],
+    [(_impossible, r"policy 'bad' can't start task 0 on cluster 0 with \[99, 99, 99\]"), (_raises, "failed: ZeroDiv")],
 )
 def test_a_policy_that_goes_wrong_is_named(function: Any, line: str) -> None:
     plan = build_task_plan(tasks_scenario(rate=1e6))
