@@ -37,9 +37,8 @@ class LearnedDecider(Decider):
         super().__init__(name, bundle.hash)
         self.bundle = bundle
         self.runtime = ModelRuntime(bundle, clock)
-        rule, manifest = _rule(bundle.fallback), bundle.manifest
-        self.fallback: Policy = find(LAST_RESORT) if isinstance(rule, Fault) else rule
-        self.runtime.found(rule)
+        self.fallback, manifest = fallback_rule(bundle), bundle.manifest
+        self.runtime.found(_rule(bundle.fallback))
         if isinstance(manifest, Manifest) and manifest.kind != kind:
             self.runtime.found(Fault(Fallback.CORRUPT, f"it is a {manifest.kind}, not a {kind}"))
         self.rules = (self.fallback,)
@@ -173,6 +172,12 @@ class Selector(LearnedDecider):
                 self.fallbacks[why] += 1
                 chosen[b] = len(self.rules) - 1
         return chosen, reasons
+
+
+def fallback_rule(bundle: Bundle) -> Policy:
+    """Who decides where the model can't: the rule that the bundle names, or the last resort if that can't be used."""
+    rule = _rule(bundle.fallback)
+    return find(LAST_RESORT) if isinstance(rule, Fault) else rule
 
 
 def _rule(name: str) -> Policy | Fault:

@@ -66,7 +66,7 @@ class Placer(TaskDecider):
     def __init__(self, policy: LearnedTaskPolicy, parameters: Any, clock: Clock | None = None) -> None:
         super().__init__(policy, parameters)
         self.runtime = ModelRuntime(policy.bundle, clock)
-        self._rule = tuned_rule if len(parameters) else minimum
+        self._rule = fallback_rule(tuned=len(parameters) > 0)
         manifest = policy.bundle.manifest
         if isinstance(manifest, TaskManifest):
             self._prior = manifest.prior
@@ -126,6 +126,11 @@ class Placer(TaskDecider):
         given = slot, allocation, score.astype(np.float64)
         placed = int(settle(snapshot, seen, *given, *claims, self._prior, went, out, placed))
         return (Fallback.OUTPUT, 0) if placed == _FAILED else (None, placed)
+
+
+def fallback_rule(tuned: bool) -> TaskPolicy:
+    """Who decides where a model can't, in a scenario with or without a tuned rule."""
+    return tuned_rule if tuned else minimum
 
 
 def learned_task_policies() -> dict[str, LearnedTaskPolicy]:
