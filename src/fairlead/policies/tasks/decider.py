@@ -10,6 +10,7 @@ there is a compiled rule that they may call by themselves with its parameters (`
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -62,5 +63,5 @@ class TaskRuleDecider(TaskDecider):
             parts: tuple[Any, ...] = snapshot
             snapshot = Snapshot(*(part.copy() for part in parts))
         with self._guard:
-            count = int(self._function(snapshot, self.parameters, u, out))
+            count = operator.index(self._function(snapshot, self.parameters, u, out))
         return Decision(count, self._probability, self.name, self.hash)
