@@ -93,7 +93,10 @@ def test_the_task_policy_of_the_example_is_compared(example, tmp_path):
     file = tmp_path / "out.json"
     result = fairlead(example, *TASKS, "--policies", "first-come,min", "--json", str(file))
     assert (result.returncode, result.stderr) == (0, f"figures written to {file}\n")
-    policies = json.loads(file.read_text())["scenarios"]["tapfinger-3"]["policies"]
+    document = json.loads(file.read_text())
+    packages = {name: who["package"] for name, who in document["policies"].items()}
+    assert packages == {"first-come": "fairlead-example-policies", "min": "fairlead"}
+    policies = document["scenarios"]["tapfinger-3"]["policies"]
     assert 1.0 < policies["first-come"]["figures"]["completion_steps"]["mean"] < 100.0
 
 

@@ -138,5 +138,7 @@ def test_a_comparison_names_the_rule_that_decided_in_the_place_of_a_model(
     ]
     assert main([*question, "--jobs", "1", "--json", "out.json"]) == 0
     assert f"fairlead: ./lost fell back to {rule} in 100.00% of its " in capsys.readouterr().err
-    runs = json.loads(Path("out.json").read_text())["scenarios"]["mine"]["policies"]
+    document = json.loads(Path("out.json").read_text())
+    assert [document["policies"][name]["package"] for name in ("./lost", rule)] == ["", "fairlead"]
+    runs = document["scenarios"]["mine"]["policies"]
     assert runs["./lost"]["by_seed"]["completion_steps"] == runs[rule]["by_seed"]["completion_steps"]

@@ -135,7 +135,7 @@ def fallback_rule(tuned: bool) -> TaskPolicy:
 
 def learned_task_policies() -> dict[str, LearnedTaskPolicy]:
     """The bundles that come with the package, by name."""
-    return {name: _policy(name, bundle) for name, bundle in shipped_task_bundles().items()}
+    return {name: _policy(name, bundle, "fairlead") for name, bundle in shipped_task_bundles().items()}
 
 
 def from_folder(name: str, folder: Path) -> LearnedTaskPolicy:
@@ -145,13 +145,13 @@ def from_folder(name: str, folder: Path) -> LearnedTaskPolicy:
     bundle = TaskBundle(folder)
     if bundle.kind in ("selector", "dispatcher"):
         raise UserError(f"policy {name!r}: it is a {bundle.kind}, which decides on requests, not on tasks")
-    return _policy(name, bundle)
+    return _policy(name, bundle, "")
 
 
-def _policy(name: str, bundle: TaskBundle) -> LearnedTaskPolicy:
+def _policy(name: str, bundle: TaskBundle, package: str) -> LearnedTaskPolicy:
     about = bundle.manifest
     summary = f"can't be used: {about.why}" if isinstance(about, Fault) else about.summary
-    return LearnedTaskPolicy(name, _refuse, "python", "learned", summary, bundle=bundle)
+    return LearnedTaskPolicy(name, _refuse, "python", "learned", summary, package=package, bundle=bundle)
 
 
 def _refuse(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:
