@@ -56,7 +56,8 @@ def simulate(scenario: Scenario, policy: str | Policy, seed: int = 0, exclusions
     """Draw the workload of `seed` and run it to its end under the policy (of that name, or at that path).
 
     With `exclusions` the log also has the candidates of each request, with why some were excluded, and how likely the
-    choices of rules that draw were: these are then asked one request at a time.
+    choices of rules that draw were: these are then asked one request at a time. Under a selector they are not, and how
+    likely their choices were is unknown (NaN) even then.
     """
     plan, workload = build_plan(scenario), make_workload(scenario, seed)
     world = new_world(plan, workload, exclusions=exclusions)
