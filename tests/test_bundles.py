@@ -524,14 +524,16 @@ def test_compare_takes_bundles_by_path_and_warns_of_fallbacks(
     bundles.dispatcher(tmp_path / "good")
     (bundles.dispatcher(tmp_path / "bad") / "model.onnx").unlink()
     bundles.selector(tmp_path / "hasty", window_ms=10.0)
-    names = "load-balancing,closest,./good,./bad,./hasty"
+    bundles.edit(bundles.dispatcher(tmp_path / "alone"), fallback="nonesuch")
+    names = "load-balancing,closest,./good,./bad,./hasty,./alone"
     assert main([*QUESTION, "--jobs", "1", "--policies", names, "--json", "out.json", "--report", "r.html"]) == 0
     told = capsys.readouterr().err.splitlines()
     assert [line for line in told if "./good" in line] == []
-    bad, hasty = (line for line in told if "fell back" in line)
+    bad, hasty, alone = (line for line in told if "fell back" in line)
     assert bad.startswith("fairlead: ./bad fell back to closest in 100.00% of its ")
     assert bad.endswith("decisions (model.onnx: No such file or directory)")
     assert hasty == "fairlead: ./hasty fell back to closest in 100.00% of its 15 decisions (range 15)"
+    assert alone.startswith("fairlead: ./alone fell back to load-balancing in 100.00% of its ")
     document = json.loads((tmp_path / "out.json").read_text())
     assert document["policies"]["./good"]["kind"] == "batch"
     assert document["versions"]["onnxruntime"]

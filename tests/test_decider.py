@@ -14,7 +14,8 @@ import pytest
 
 import bundles
 from corrupt_models import MAKERS, corrupt_model
-from fairlead.domain.decision import RequestSnapshot, WindowSnapshot
+from fairlead.domain.decision import Decision, RequestSnapshot, WindowSnapshot
+from fairlead.domain.decision_log import fallback_code
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.scenario import Scenario
@@ -38,11 +39,11 @@ PLACES = {name: load(name, [f"duration_s={s}", f"rate={rate}"]) for name, s, rat
     ("ecsrl", 2, 15_000), ("full-edge", 20, 60), ("aset-testbed", 20, 80))}  # fmt: skip
 
 
-def asked_each_time(plan: Plan, world: World, decider: Decider) -> None:
-    """A host as a gateway is one: it asks the decider about every request."""
+def asked_each_time(plan: Plan, world: World, decider: Decider) -> list[Decision]:
+    """A host as a gateway is one: it asks the decider about every request. Returns what it decided about these."""
     handle, clock = Handle(plan, [world]), world.clock[0]
     view = WindowView(plan, decider.nodes, decider.mix)
-    stats = np.zeros((1, view.features), np.float32)
+    stats, answers = np.zeros((1, view.features), np.float32), list[Decision]()
     if decider.windows:
         view.observe(handle, stats)
         decider.decide(WindowSnapshot(stats))
@@ -57,8 +58,10 @@ def asked_each_time(plan: Plan, world: World, decider: Decider) -> None:
             made = decider.decide(RequestSnapshot(*shown, first=first), uniform(int(clock["seed"]), POLICY, i, 0))
             assert made.hash
             assert 0.0 < made.probability <= 1.0 or np.isnan(made.probability)
+            answers.append(made)
             handle.chosen[0] = made.choice
         handle.advance(AT_DECIDE | AT_WINDOW | INTO_DRAIN)
+    return answers
 
 
 def _theirs(request: Any, candidates: Any, excluded: Any, u: float) -> int:
@@ -96,10 +99,15 @@ def test_decider_alone_decides_as_the_simulators_host_does(name: str) -> None:
         hosted, alone = new_world(plan, workload), new_world(plan, workload)
         account = run(plan, hosted, find(name))
         decider = find(name).decider(setting_of(plan))
-        asked_each_time(plan, alone, decider)
+        answers = asked_each_time(plan, alone, decider)
         assert alone.rows.tobytes() == hosted.rows.tobytes(), scenario.name
         assert account.decisions == decider.decisions
         assert sum(account.fallbacks.values()) == decider.fallbacks.total()
+        who, why = np.broadcast_to(account.decided_by, len(answers)), np.broadcast_to(account.fallback, len(answers))
+        assert [(d.policy, d.hash) for d in answers] == [
+            (account.policies[w].name, account.policies[w].hash) for w in who
+        ]
+        assert [fallback_code(d.fallback) for d in answers] == why.tolist()
 
 
 # ---- who decided, and with what probability

@@ -93,7 +93,10 @@ def test_the_task_policy_of_the_example_is_compared(example, tmp_path):
     file = tmp_path / "out.json"
     result = fairlead(example, *TASKS, "--policies", "first-come,min", "--json", str(file))
     assert (result.returncode, result.stderr) == (0, f"figures written to {file}\n")
-    policies = json.loads(file.read_text())["scenarios"]["tapfinger-3"]["policies"]
+    document = json.loads(file.read_text())
+    packages = {name: who["package"] for name, who in document["policies"].items()}
+    assert packages == {"first-come": "fairlead-example-policies", "min": "fairlead"}
+    policies = document["scenarios"]["tapfinger-3"]["policies"]
     assert 1.0 < policies["first-come"]["figures"]["completion_steps"]["mean"] < 100.0
 
 
@@ -279,7 +282,7 @@ taken = broken_policies:taken
 # What each is reported for. The candidates are 4 in this scenario, and some are out of memory now and then.
 FAILING = {
     "raises-in-python": "failed: RuntimeError: the cable is cut at ",
-    "raises-compiled": "failed: ValueError: the cable is cut (",
+    "raises-compiled": "failed: ValueError: the cable is cut at ",
     "past-the-end-in-python": "chose index 4, of 4 candidates, for request 0 (",
     "past-the-end-compiled": "chose index 4, of 4 candidates, for request 0 (",
     "negative": "chose index -2, of 4 candidates, for request 0 (",
@@ -291,7 +294,7 @@ FAILING = {
     "huge": "chose index 9223372036854775807, of 4 candidates, for request 0 (",
     "half": "failed: TypeError: 'float' object cannot be interpreted as an integer at ",
     "clears-the-bits": "does not compile: TypingError: ",
-    "misspells": "does not compile: KeyError: 'acuracy' (did you mean 'accuracy'?) (",
+    "misspells": "does not compile: KeyError: 'acuracy' (did you mean 'accuracy'?) at ",
 }
 
 # Entry point -> what is quoted in its line, and the line's end.
@@ -472,10 +475,10 @@ def of_requests(request, candidates, excluded, u):
 '''
 
 FAILING_TASKS = {
-    "raises-in-python": "raised RuntimeError: the cable is cut (",
-    "raises-compiled": "raised ValueError: the cable is cut (",
-    "exits": "raised SystemExit: 0 (",
-    "can-not-prepare": "raised KeyError: 'speeds' while it prepared (",
+    "raises-in-python": "failed: RuntimeError: the cable is cut at ",
+    "raises-compiled": "failed: ValueError: the cable is cut at ",
+    "exits": "failed: SystemExit: 0 at ",
+    "can-not-prepare": "failed while it prepared: KeyError: 'speeds' at ",
     "takes-too-much": "can't start task 0 on cluster ",
     "too-many-in-python": "returned no number of placements from 0 to ",
     "too-many-compiled": "returned no number of placements from 0 to ",

@@ -24,6 +24,9 @@ from fairlead.experiments.trial import Trial, TrialResult
 from fairlead.experiments.workers import local
 from fairlead.policies import interface
 from fairlead.policies.interface import Policy, find
+from fairlead.policies.tasks.interface import TaskPolicy
+from fairlead.scenarios.loader import load_tasks
+from fairlead.sim.tasks import policy_catalog
 from processes import children, ends, started
 
 SHORT = ["duration_s=5"]
@@ -236,12 +239,31 @@ def test_the_key_notices_a_changed_policy_and_a_changed_trace(tmp_path: Path, mo
 
     found = keys([trial])
     (package / "helper.py").write_text("LIMIT = 2\n")
-    fingerprint._third_party.cache_clear()
+    fingerprint._package.cache_clear()
     found += keys([trial])
     trace.write_text("time_s\n0.6\n")
     found += keys([trial])
-    fingerprint._third_party.cache_clear()
+    fingerprint._package.cache_clear()
     assert len(set(found)) == 3
+
+
+def test_the_key_notices_a_changed_helper_of_a_task_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "their_task_policies"
+    package.mkdir()
+    (package / "__init__.py").write_text("def none(snapshot, parameters, u, out):\n    return 0\n")
+    (package / "helper.py").write_text("LIMIT = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    theirs = TaskPolicy("theirs", __import__("their_task_policies").none, "python", package="their-task-policies")
+    for module in (fingerprint, policy_catalog):
+        monkeypatch.setattr(module, "find_task_policy", {"theirs": theirs}.__getitem__)
+    trial = Trial("tapfinger-3", load_tasks("tapfinger-3"), 0, ("theirs",))
+
+    found = keys([trial])
+    (package / "helper.py").write_text("LIMIT = 2\n")
+    fingerprint._package.cache_clear()
+    found += keys([trial])
+    fingerprint._package.cache_clear()
+    assert len(set(found)) == 2
 
 
 # ---- the command

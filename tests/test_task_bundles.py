@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import task_golden
 from fairlead.cli.main import main
 from fairlead.domain.outcomes import Fallback
 from fairlead.policies.bundle import Fault
-from fairlead.policies.tasks.bundle import TaskBundle
+from fairlead.policies.tasks.bundle import SHIPPED, TaskBundle
 from fairlead.policies.tasks.learned import LearnedTaskPolicy, from_folder, learned_task_policies
 from fairlead.policies.tasks.observe import Observations
 from fairlead.scenarios.loader import load_tasks
@@ -119,3 +120,37 @@ def test_a_comparison_on_other_speeds_says_so(tmp_path: Path, capsys: pytest.Cap
     assert "speeds" not in capsys.readouterr().err
     assert json.loads((tmp_path / "j.json").read_text())["warnings"] == []
     assert "Warning" not in (tmp_path / "r.html").read_text()
+
+
+def without_model(folder: Path) -> Path:
+    """A user's bundle whose model is lost."""
+    shutil.copytree(SHIPPED / "tapfinger-3-agents", folder)
+    (folder / "model.onnx").unlink()
+    return folder
+
+
+@pytest.mark.parametrize("rule", ["tuned-rule", "min"])
+def test_a_comparison_names_the_rule_that_decided_in_the_place_of_a_model(
+    rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_model(tmp_path / "lost")
+    tuned = "" if rule == "tuned-rule" else "tuned_rule: null\n"
+    Path("mine.yaml").write_text(f"extends: tapfinger-3\ntitle: mine\n{tuned}")
+    question = [
+        "compare",
+        "mine.yaml",
+        "--set",
+        "tasks=12",
+        "--policies",
+        f"./lost,{rule}",
+        "--seeds",
+        "2",
+        "--no-bound",
+    ]
+    assert main([*question, "--jobs", "1", "--json", "out.json"]) == 0
+    assert f"fairlead: ./lost fell back to {rule} in 100.00% of its " in capsys.readouterr().err
+    document = json.loads(Path("out.json").read_text())
+    assert [document["policies"][name]["package"] for name in ("./lost", rule)] == ["", "fairlead"]
+    runs = document["scenarios"]["mine"]["policies"]
+    assert runs["./lost"]["by_seed"]["completion_steps"] == runs[rule]["by_seed"]["completion_steps"]

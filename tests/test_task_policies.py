@@ -409,9 +409,17 @@ def _raises(snapshot: Any, parameters: Any, u: float, out: Placements) -> int:
     raise ZeroDivisionError("ha")
 
 
+def _half(snapshot: Any, parameters: Any, u: float, out: Placements) -> Any:
+    return 0.5
+
+
 @pytest.mark.parametrize(
     ("function", "line"),
-    [(_impossible, r"policy 'bad' can't start task 0 on cluster 0 with \[99, 99, 99\]"), (_raises, "raised ZeroDiv")],
+    [
+        (_impossible, r"policy 'bad' can't start task 0 on cluster 0 with \[99, 99, 99\]"),
+        (_raises, "failed: ZeroDiv"),
+        (_half, "policy 'bad' failed: TypeError: 'float' object cannot be interpreted as an integer at "),
+    ],
 )
 def test_a_policy_that_goes_wrong_is_named(function: Any, line: str) -> None:
     plan = build_task_plan(tasks_scenario(rate=1e6))

@@ -458,7 +458,9 @@ def test_a_policy_is_told_speeds_only_if_it_declares_that_it_knows_them() -> Non
 
 def test_a_policy_that_can_not_prepare_is_named() -> None:
     policy = TaskPolicy("mine", lambda *given: 0, "python", prepare=lambda facts: 1 / 0)
-    with pytest.raises(PolicyError, match="policy 'mine' raised ZeroDivisionError: division by zero while it prepared"):
+    with pytest.raises(
+        PolicyError, match="policy 'mine' failed while it prepared: ZeroDivisionError: division by zero at"
+    ):
         policy.parameters(controller_facts())
 
 

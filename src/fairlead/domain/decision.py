@@ -23,7 +23,7 @@ class RequestSnapshot(NamedTuple):
 class WindowSnapshot(NamedTuple):
     """The window of traffic that has just ended, as a selector sees it."""
 
-    stats: Any  # float32 (1, F), as `Decider.stats` makes them
+    stats: Any  # float32 (1, F), as `fairlead.policies.learned.Selector.stats` makes them
 
 
 class Decision(NamedTuple):

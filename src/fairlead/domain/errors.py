@@ -61,7 +61,10 @@ def as_typed(text: str) -> str:
 
 def one_line(error: BaseException) -> str:
     """A foreign error in one line: its type and the line that says most."""
-    text = _COLOURS.sub("", str(error))  # Numba's have some, wherever they go
+    try:
+        text = _COLOURS.sub("", str(error))  # Numba's have some, wherever they go
+    except Exception:  # an error whose own words fail
+        text = ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("Failed in nopython mode"):  # Numba: the cause is below
         lines.pop(0)

@@ -1,7 +1,7 @@
 """Record layouts: the arrays that policies, simulator, gateway and decision log share.
 
 A layout is a NumPy structured dtype, so that compiled code and plain Python read the same bytes by the same field
-names. Nothing here computes; conversion from the nouns happens in `fairlead.sim.serving.plan`.
+names. Nothing here computes; conversion from the nouns happens in `fairlead.policies.snapshot.fleet`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from fairlead.domain.errors import RunError, UserError, one_line
 from fairlead.experiments.checkpoint import Checkpoint
@@ -94,11 +95,20 @@ class Comparison:
     def fallbacks(self, policy: str) -> tuple[int, dict[str, int]]:
         """How many decisions a learned policy was asked for, and how often its fallback rule made them, by reason."""
         decisions, counts = 0, Counter[str]()
-        for details in self.details.values():
-            learned = details[policy].detail().get("learned", {}) if policy in details else {}
+        for learned in self._learned(policy).values():
             decisions += learned.get("decisions", 0)
             counts.update(learned.get("fallbacks", {}))
         return decisions, dict(counts)
+
+    def fallback_rules(self, policy: str) -> list[str]:
+        """The rules that decided where a learned policy fell back."""
+        found = self.adapter.find(policy)
+        fell_back = [label for label, learned in self._learned(policy).items() if learned.get("fallbacks")]
+        return list(dict.fromkeys(self.adapter.fallback_rule(self.scenarios[label], found) for label in fell_back))
+
+    def _learned(self, policy: str) -> dict[str, dict[str, Any]]:
+        """What is noted of a learned policy alone, by label."""
+        return {label: d[policy].detail().get("learned", {}) for label, d in self.details.items() if policy in d}
 
     @cached_property
     def warnings(self) -> list[str]:

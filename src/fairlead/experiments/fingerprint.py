@@ -26,7 +26,9 @@ from fairlead.experiments.world_adapter import adapter_of
 from fairlead.inputs.read_files import open_file
 from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.compile_cache import code_hash
-from fairlead.policies.interface import find
+from fairlead.policies.interface import Policy, find
+from fairlead.policies.policy_code import package_of
+from fairlead.policies.tasks.interface import TaskPolicy
 from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.sim.tasks.policy_catalog import find_task_policy
 
@@ -71,11 +73,8 @@ def difference(wanted: Mapping[str, str]) -> str:
 
 def _here(name: str) -> str:
     kind, _, which = name.partition(" ")
-    if kind == "policy":
-        return _policy(which)
-    if kind == "task-policy":
-        policy = find_task_policy(which)
-        return f"{policy.hash} {policy.bundle.arithmetic}" if isinstance(policy, LearnedTaskPolicy) else policy.hash
+    if kind in ("policy", "task-policy"):
+        return _policy(find(which) if kind == "policy" else find_task_policy(which))
     return _hash([Path(which)]) if kind == "trace" else _fixed(kind)
 
 
@@ -99,24 +98,23 @@ def _arithmetic() -> str:
     return digest.hexdigest()[:12]
 
 
-def _policy(name: str) -> str:
-    """What decides under that name. A bundle is looked at each time: training may have replaced it."""
-    policy = find(name)
-    if isinstance(policy, LearnedPolicy):
+def _policy(policy: Policy | TaskPolicy) -> str:
+    """What decides. A bundle is looked at each time: training may have replaced it."""
+    if isinstance(policy, LearnedPolicy | LearnedTaskPolicy):
         return f"{policy.hash} {policy.bundle.arithmetic}"
-    return policy.hash if policy.package == "fairlead" else _third_party(name)  # all of our code is an ingredient
+    if policy.package == "fairlead":
+        return policy.hash  # all of our code is an ingredient
+    return policy.hash + _package(package_of(policy.function))
 
 
 @cache
-def _third_party(name: str) -> str:
-    """The policy's own hash, with all sources of its package, since it may call any of them."""
-    policy = find(name)
-    module = sys.modules.get(policy.function.__module__.partition(".")[0])
+def _package(name: str) -> str:
+    """All sources of a third party's package, since a policy may call any of them; empty when there are none."""
+    module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     if file is None:
-        return policy.hash
-    folder = Path(file).parent
-    return policy.hash + _hash(sorted(folder.rglob("*.py")) if hasattr(module, "__path__") else [Path(file)])
+        return ""
+    return _hash(sorted(Path(file).parent.rglob("*.py")) if hasattr(module, "__path__") else [Path(file)])
 
 
 def _hash(files: list[Path]) -> str:

@@ -69,10 +69,9 @@ def versions(policies: Sequence[Policy | TaskPolicy] = ()) -> dict[str, str]:
 
 def _identity(policy: Policy | TaskPolicy) -> dict[str, Any]:
     """Which code, or which bundle, decided, and what it may know and do."""
-    if isinstance(policy, TaskPolicy):
-        powers = {"knows": list(policy.knows), "preempts": policy.preempts, "resizes": policy.resizes}
-        return {"package": "fairlead", "kind": policy.kind, "hash": policy.hash} | powers
     who: dict[str, Any] = {"package": policy.package, "kind": policy.kind, "hash": policy.hash}
+    if isinstance(policy, TaskPolicy):
+        who |= {"knows": list(policy.knows), "preempts": policy.preempts, "resizes": policy.resizes}
     if isinstance(policy, LearnedPolicy):
         who |= {"fallback": policy.bundle.fallback}
     return who

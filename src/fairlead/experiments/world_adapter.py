@@ -37,6 +37,7 @@ class WorldAdapter:
     files: Callable[[Any], list[str]]  # what a scenario reads beside itself
     summed: Callable[[], Summed]
     axes: Callable[[Any], dict[str, Any]]  # what the bins of details are, and what reports draw of a scenario itself
+    fallback_rule: Callable[[Any, Any], str]  # of a scenario and a learned policy: who decides where its model can't
     warnings: Callable[[Any, Iterable[str]], list[str]]  # what to know of a scenario and policies on it, a line each
 
     def policy_key(self, name: str) -> str:
@@ -54,7 +55,9 @@ def _serving() -> WorldAdapter:
     from fairlead.experiments.scenario_hints import hints
     from fairlead.experiments.serving_trial import run_serving_trial
     from fairlead.measure.serving_bins import LATENCY_MS, BinSum, time_edges_s
+    from fairlead.policies.bundle_registry import LearnedPolicy
     from fairlead.policies.interface import find, rules
+    from fairlead.policies.learned import fallback_rule
 
     def files(s: Scenario) -> list[str]:
         return [source.arrivals.file for source in s.workload.sources.values() if source.arrivals.file]
@@ -66,13 +69,28 @@ def _serving() -> WorldAdapter:
     def warnings(s: Scenario, policies: Iterable[str]) -> list[str]:
         return hints(s)  # what is unlike a policy's training counts as a fallback there
 
-    return WorldAdapter("serving", "success", 1, run_serving_trial, find, rules, files, BinSum, axes, warnings)
+    def rule_name(s: Scenario, policy: LearnedPolicy) -> str:
+        return fallback_rule(policy.bundle).name
+
+    return WorldAdapter(
+        name="serving",
+        objective="success",
+        sign=1,
+        run=run_serving_trial,
+        find=find,
+        rules=rules,
+        files=files,
+        summed=BinSum,
+        axes=axes,
+        fallback_rule=rule_name,
+        warnings=warnings,
+    )
 
 
 def _tasks() -> WorldAdapter:
     from fairlead.experiments.task_bins import TaskSum, task_axes
     from fairlead.experiments.task_trial import run_task_trial
-    from fairlead.policies.tasks.learned import LearnedTaskPolicy
+    from fairlead.policies.tasks.learned import LearnedTaskPolicy, fallback_rule
     from fairlead.sim.tasks.facts import facts_of
     from fairlead.sim.tasks.plan import build_task_plan
     from fairlead.sim.tasks.policy_catalog import find_task_policy, task_policies
@@ -87,5 +105,19 @@ def _tasks() -> WorldAdapter:
         facts = facts_of(s, build_task_plan(s))
         return [line for policy in learned if (line := policy.bundle.warning(policy.name, facts))]
 
-    found = find_task_policy, task_policies
-    return WorldAdapter("tasks", "completion_steps", -1, run_task_trial, *found, files, TaskSum, task_axes, warnings)
+    def rule_name(s: TaskScenario, policy: LearnedTaskPolicy) -> str:
+        return fallback_rule(tuned=s.tuned_rule is not None).name
+
+    return WorldAdapter(
+        name="tasks",
+        objective="completion_steps",
+        sign=-1,
+        run=run_task_trial,
+        find=find_task_policy,
+        rules=task_policies,
+        files=files,
+        summed=TaskSum,
+        axes=task_axes,
+        fallback_rule=rule_name,
+        warnings=warnings,
+    )

@@ -10,8 +10,8 @@ says so by `decided`. A decider counts what it did and reuses its buffers: each 
 
 from __future__ import annotations
 
+import math
 import operator
-import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,15 +19,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fairlead.domain.decision import Decision, RequestSnapshot, WindowSnapshot
-from fairlead.domain.errors import PolicyError, one_line
+from fairlead.domain.errors import PolicyError
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST
+from fairlead.policies.guard import Guard, compiled
 
 if TYPE_CHECKING:
     from fairlead.policies.interface import Policy
 
 
 Snapshot = RequestSnapshot | WindowSnapshot
+
+_FIELDS = [*(REQUEST.names or ()), *(CANDIDATE.names or ())]
+_ROUNDING = 1e-9  # a probability may be a sum that is a little above 1
 
 
 class Setting(NamedTuple):
@@ -79,29 +83,30 @@ class PythonDecider(Decider):
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy.name, policy.hash)
         self._policy = policy
+        self._guard = Guard(policy.name, policy.function)
 
     def decide(self, snapshot: Snapshot, u: float = 0.0) -> Decision:
         """As Decider has it."""
         request, candidates, excluded = of_request(snapshot)
         self.decisions += 1
         shown = request.view(np.recarray)[0].copy(), candidates.view(np.recarray).copy(), excluded.copy()
-        try:
+        with self._guard:
             choice = operator.index(self._policy.function(*shown, u))
-        except (Exception, SystemExit) as error:  # third-party code can raise anything
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{place.filename}:{place.lineno}"
-            raise PolicyError(f"policy {self.name!r} failed: {one_line(error)} at {where}") from error
-        check_choice(self.name, choice, excluded, int(request["id"][0]))
-        probability = self._policy.probability_of(request, candidates, excluded, choice)
-        return Decision(choice, probability, self.name, self.hash)
+        return _checked(self._policy, choice, request, candidates, excluded)
 
 
 def decide_by(rule: Policy, snapshot: Snapshot, u: float, why: Fallback | None = None) -> Decision:
     """What a compiled rule decides about a request."""
     request, candidates, excluded = of_request(snapshot)
-    choice = int(rule.entry_point(request[0], candidates, excluded, u))
-    check_choice(rule.name, choice, excluded, int(request["id"][0]))
-    return Decision(choice, rule.probability_of(request, candidates, excluded, choice), rule.name, rule.hash, why)
+    compiled_rule(rule)
+    with Guard(rule.name, rule.function):
+        choice = int(rule.entry_point(request[0], candidates, excluded, u))
+    return _checked(rule, choice, request, candidates, excluded, why)
+
+
+def compiled_rule(rule: Policy) -> Any:
+    """The code of a compiled rule; a PolicyError when it does not compile."""
+    return compiled(rule, _FIELDS)
 
 
 def of_request(snapshot: Any) -> tuple[Any, Any, Any]:
@@ -118,3 +123,16 @@ def check_choice(policy: str, choice: int, excluded: Any, request: int) -> None:
         return
     what = f"of {len(excluded)} candidates" if not 0 <= choice < len(excluded) else "which is excluded"
     raise PolicyError(f"policy {policy!r} chose index {choice}, {what}, for request {request}")
+
+
+def _checked(
+    policy: Policy, choice: int, request: Any, candidates: Any, excluded: Any, why: Fallback | None = None
+) -> Decision:
+    """The decision for a choice. A PolicyError when it, or what the policy says of its probability, can't be."""
+    check_choice(policy.name, choice, excluded, int(request["id"][0]))
+    with Guard(policy.name, policy.probability, "failed to tell the probability of its choice"):
+        probability = policy.probability_of(request, candidates, excluded, choice)
+    if not (0.0 <= probability <= 1.0 + _ROUNDING or math.isnan(probability)):
+        told = f"told a probability of {probability:g} for its choice, which must be 0 to 1, or NaN where it is unknown"
+        raise PolicyError(f"policy {policy.name!r} {told}, for request {int(request['id'][0])}")
+    return Decision(choice, min(probability, 1.0), policy.name, policy.hash, why)  # the least of NaN and 1 is NaN

@@ -11,9 +11,6 @@ The simulator, the gateway and the controller call policies through this module;
 
 from __future__ import annotations
 
-import dis
-import hashlib
-import inspect
 import math
 import pkgutil
 from collections.abc import Callable, Iterable
@@ -24,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead.domain.errors import UserError, nearest
 from fairlead.policies.entry_points import load_policies
+from fairlead.policies.policy_code import function_hash, package_of, reads_argument, summary_of
 
 if TYPE_CHECKING:
     from fairlead.policies.decider import Decider, Setting
@@ -60,14 +58,16 @@ class Policy:
 
     @cached_property
     def draws(self) -> bool:
-        """Whether it looks at `u`: if not, a snapshot has one answer."""
+        """Whether it may look at `u`: if not, a snapshot has one answer."""
         return reads_argument(self.function, 3)
 
     def probability_of(self, request: Any, candidates: Any, excluded: Any, choice: int) -> float:
         """The probability of a choice on a snapshot; NaN when it draws and does not say how."""
         if not self.draws or not (excluded == 0).any():
             return 1.0
-        return math.nan if self.probability is None else float(self.probability(candidates, excluded, choice))
+        if self.probability is None:
+            return math.nan
+        return float(self.probability(candidates.copy(), excluded.copy(), choice))  # it can't change what it is shown
 
     @cached_property
     def compiled(self) -> Any:
@@ -81,18 +81,7 @@ class Policy:
     @cached_property
     def hash(self) -> str:
         """Identifies the code that decided, for the decision log."""
-        try:
-            code = inspect.getsource(self.function).encode()
-        except (OSError, TypeError):  # typed at a prompt
-            code = self.function.__code__.co_code
-        return hashlib.sha256(code).hexdigest()[:12]
-
-
-def reads_argument(function: Callable[..., Any], number: int) -> bool:
-    """Whether a function's code reads its argument of this number."""
-    names = function.__code__.co_varnames[number : number + 1]
-    read = (i.argval if isinstance(i.argval, tuple) else (i.argval,) for i in dis.get_instructions(function))
-    return any(name in names for found in read for name in found)
+        return function_hash(self.function)
 
 
 def policy(
@@ -109,9 +98,7 @@ def policy(
     """
 
     def wrap(function: Callable[..., int]) -> Policy:
-        doc = inspect.getdoc(function) or inspect.getdoc(inspect.getmodule(function)) or ""
-        package = function.__module__.partition(".")[0]
-        return Policy(name, function, kind, source, doc.strip().split("\n")[0], package, probability)
+        return Policy(name, function, kind, source, summary_of(function), package_of(function), probability)
 
     return wrap
 

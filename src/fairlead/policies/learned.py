@@ -37,9 +37,8 @@ class LearnedDecider(Decider):
         super().__init__(name, bundle.hash)
         self.bundle = bundle
         self.runtime = ModelRuntime(bundle, clock)
-        rule, manifest = _rule(bundle.fallback), bundle.manifest
-        self.fallback: Policy = find(LAST_RESORT) if isinstance(rule, Fault) else rule
-        self.runtime.found(rule)
+        self.fallback, manifest = fallback_rule(bundle), bundle.manifest
+        self.runtime.found(_rule(bundle.fallback))
         if isinstance(manifest, Manifest) and manifest.kind != kind:
             self.runtime.found(Fault(Fallback.CORRUPT, f"it is a {manifest.kind}, not a {kind}"))
         self.rules = (self.fallback,)
@@ -111,20 +110,24 @@ class Selector(LearnedDecider):
         super().__init__(name, bundle, "selector", clock)
         nodes, window_ms = setting
         self.nodes, self.mix = nodes, False  # what `stats` has inputs for
-        if self.manifest is None:
-            return
-        self.nodes, self.mix = max(nodes, self.manifest.slots), self.manifest.mix
+        if self.manifest is not None:
+            self._fit(self.manifest, nodes, window_ms)
+        self._why = self.fault.reason if self.fault else None  # why the fallback rule is active
+
+    def _fit(self, manifest: Manifest, nodes: int, window_ms: float) -> None:
+        """Get ready to ask the model; what does not fit is a fault."""
+        self.nodes, self.mix = max(nodes, manifest.slots), manifest.mix
         self._choose = _compiled()[2]
-        actions = [_rule(name) for name in self.manifest.actions]
+        actions = [_rule(name) for name in manifest.actions]
         for action in actions:
             self.runtime.found(action)
         self.rules = (*(a for a in actions if isinstance(a, Policy)), self.fallback)  # the last is the fallback
         self.active = len(self.rules) - 1
-        if nodes > self.manifest.slots:
-            why = f"it has inputs for {self.manifest.slots} nodes at most, and there are {nodes} here"
+        if nodes > manifest.slots:
+            why = f"it has inputs for {manifest.slots} nodes at most, and there are {nodes} here"
             self.runtime.found(Fault(Fallback.SIZE, why))
-        if window_ms != self.manifest.window_ms:
-            why = f"it was trained on windows of {self.manifest.window_ms:g} ms, here they are {window_ms:g} ms"
+        if window_ms != manifest.window_ms:
+            why = f"it was trained on windows of {manifest.window_ms:g} ms, here they are {window_ms:g} ms"
             self.runtime.found(Fault(Fallback.RANGE, why))
 
     def stats(self, traffic: Any, sent: Any, delays_ms: Any, capacity_qps: Any, window_ms: float) -> Any:
@@ -137,11 +140,11 @@ class Selector(LearnedDecider):
         Before the first window there are the clients and, of the mix, the links that are there already; else zeros.
         """
         if not isinstance(snapshot, WindowSnapshot):
-            return decide_by(self.rules[self.active], snapshot, u)
+            return decide_by(self.rules[self.active], snapshot, u, self._why)
         chosen, reasons = self._pick(snapshot.stats)
-        self.active, why = int(chosen[0]), reasons[0]
-        decided_by = self.fallback if why else self
-        return Decision(self.active, 1.0, decided_by.name, decided_by.hash, why)
+        self.active, self._why = int(chosen[0]), reasons[0]
+        decided_by = self.fallback if self._why else self
+        return Decision(self.active, 1.0, decided_by.name, decided_by.hash, self._why)
 
     def select(self, stats: Any) -> Any:
         """For each row of `stats` (B, F) the index of a rule, int32 (B,); `active` stays as it is."""
@@ -169,6 +172,12 @@ class Selector(LearnedDecider):
                 self.fallbacks[why] += 1
                 chosen[b] = len(self.rules) - 1
         return chosen, reasons
+
+
+def fallback_rule(bundle: Bundle) -> Policy:
+    """Who decides where the model can't: the rule that the bundle names, or the last resort if that can't be used."""
+    rule = _rule(bundle.fallback)
+    return find(LAST_RESORT) if isinstance(rule, Fault) else rule
 
 
 def _rule(name: str) -> Policy | Fault:

@@ -35,7 +35,6 @@ from fairlead.policies.bundle import Fault
 from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.compile_cache import compiled_before, why_not_kept
 from fairlead.policies.tasks.learned import LearnedTaskPolicy
-from fairlead.policies.tasks.tuned_rule import tuned_rule
 
 MOST_SEED = 2**31 - 1  # from there on, agents are trained and validated
 MOST_SEEDS = 1_000_000
@@ -203,16 +202,13 @@ def compiling() -> str:
 def _fallback_line(result: Comparison, name: str) -> str:
     """When a learned policy did not decide everything itself: how often its rule did, and why."""
     decisions, counts = result.fallbacks(name)
-    policy = result.adapter.find(name)
     if not counts:
         return ""
-    why, rule = ", ".join(f"{reason} {n:,}" for reason, n in counts.items()), tuned_rule.name
+    policy, why = result.adapter.find(name), ", ".join(f"{reason} {n:,}" for reason, n in counts.items())
     if isinstance(policy, LearnedPolicy | LearnedTaskPolicy):
         why = fault.why if isinstance(fault := policy.bundle.model, Fault) else why
-    if isinstance(policy, LearnedPolicy):
-        rule = policy.bundle.fallback
-    share = sum(counts.values()) / decisions
-    return f"{name} fell back to {rule} in {share:.2%} of its {decisions:,} decisions ({why})"
+    share, rules = sum(counts.values()) / decisions, " or ".join(result.fallback_rules(name))
+    return f"{name} fell back to {rules} in {share:.2%} of its {decisions:,} decisions ({why})"
 
 
 def _by_line(failures: Mapping[str, str]) -> dict[str, list[str]]:

@@ -11,11 +11,12 @@ a candidate record says is computed here, by the kernels that the simulator's en
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numba import from_dtype, types
 
+from fairlead.domain.decision import RequestSnapshot
 from fairlead.domain.records import REQUEST
 from fairlead.policies.addresses import WORDS, tuple_at, words_of
 from fairlead.policies.jit import typed_kernel
@@ -31,16 +32,6 @@ from fairlead.policies.snapshot.fleet_arrays import (
 _fleet_at: Any = tuple_at(Fleet, FLEET_ARRAYS)
 _state_at: Any = tuple_at(FleetState, STATE_ARRAYS)
 _DOWN: Final = np.inf  # a link that is down, and nobody knows until when
-
-
-class RequestSnapshot(NamedTuple):
-    """What a policy decides one request on; views of the builder's arrays, valid until its next change."""
-
-    request: Any  # REQUEST (1,)
-    candidates: Any  # CANDIDATE (c,)
-    excluded: Any  # uint16 (c,)
-    feasible: bool  # some candidate is not excluded: without one there is nothing to decide
-    first: int  # deployment of the first candidate: candidate c is deployment first + c
 
 
 class SnapshotBuilder:
@@ -63,7 +54,7 @@ class SnapshotBuilder:
         start(*self._words)
 
     def snapshot(self, request: Any) -> RequestSnapshot:
-        """The candidates of a request, REQUEST (1,), and why some are excluded."""
+        """The candidates of a request, REQUEST (1,), and why some are excluded: views, valid until the next change."""
         first, last = self._ranges[request["model"][0]]
         feasible = self._exclude(*self._words, request, first, last)
         return RequestSnapshot(

@@ -10,14 +10,15 @@ there is a compiled rule that they may call by themselves with its parameters (`
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from fairlead.domain.decision import Decision
-from fairlead.domain.errors import PolicyError, one_line
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.task_records import Placements, Snapshot
+from fairlead.policies.guard import Guard, compiled
 
 if TYPE_CHECKING:
     from fairlead.policies.tasks.interface import TaskPolicy
@@ -51,8 +52,9 @@ class TaskRuleDecider(TaskDecider):
         super().__init__(policy, parameters)
         self.plans = policy.kind == "planner"
         self.rule = policy if policy.kind == "compiled" else None
-        self._function = _compiled(policy) if self.rule else policy.function
+        self._function = compiled(policy) if self.rule else policy.function
         self._copies = policy.kind == "python" and policy.package != "fairlead"  # it can't change the world
+        self._guard = Guard(self.name, policy.function)
         self._probability = math.nan if policy.draws else 1.0
 
     def decide(self, snapshot: Snapshot, u: float, out: Placements) -> Decision:
@@ -60,15 +62,6 @@ class TaskRuleDecider(TaskDecider):
         if self._copies:
             parts: tuple[Any, ...] = snapshot
             snapshot = Snapshot(*(part.copy() for part in parts))
-        try:
-            count = int(self._function(snapshot, self.parameters, u, out))
-        except (Exception, SystemExit) as error:  # a third party's: whatever it raises fails its run alone
-            raise PolicyError(f"policy {self.name!r} raised {one_line(error)}") from error
+        with self._guard:
+            count = operator.index(self._function(snapshot, self.parameters, u, out))
         return Decision(count, self._probability, self.name, self.hash)
-
-
-def _compiled(policy: TaskPolicy) -> Any:
-    try:
-        return policy.compiled
-    except Exception as error:  # Numba has many ways to say no
-        raise PolicyError(f"policy {policy.name!r} does not compile: {one_line(error)}") from error

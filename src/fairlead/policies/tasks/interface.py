@@ -16,8 +16,6 @@ can be seen, and whether it interferes with tasks that run, is declared, and it 
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -27,10 +25,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fairlead.domain.errors import PolicyError, UserError, one_line
+from fairlead.domain.errors import UserError
 from fairlead.domain.task_facts import TaskFacts
 from fairlead.domain.task_records import KNOWLEDGE
-from fairlead.policies.interface import reads_argument
+from fairlead.policies.guard import Guard
+from fairlead.policies.policy_code import function_hash, package_of, reads_argument, summary_of
 
 if TYPE_CHECKING:
     from fairlead.policies.model_runtime import Clock
@@ -67,12 +66,8 @@ class TaskPolicy:
         """What it makes of the facts, float64 (P,). It sees speeds only if it declares that it knows them."""
         if "speed" not in self.knows:
             facts = replace(facts, steps=np.zeros((0, 0)))
-        try:
+        with Guard(self.name, self.prepare, "failed while it prepared", passed=(UserError,)):  # the scenario lacks it
             return np.ascontiguousarray(self.prepare(facts) if self.prepare else (), np.float64)
-        except UserError:
-            raise
-        except (Exception, SystemExit) as error:  # a third party's: whatever it raises fails its run alone
-            raise PolicyError(f"policy {self.name!r} raised {one_line(error)} while it prepared") from error
 
     def decider(self, parameters: Any, clock: Clock | None = None) -> TaskDecider:
         """The policy at work with its parameters; a clock, for live use, lets learned ones keep their time budget."""
@@ -82,7 +77,7 @@ class TaskPolicy:
 
     @cached_property
     def draws(self) -> bool:
-        """Whether it looks at `u`: if not, a snapshot has one answer."""
+        """Whether it may look at `u`: if not, a snapshot has one answer."""
         return reads_argument(self.function, 2)
 
     @property
@@ -93,12 +88,7 @@ class TaskPolicy:
     @cached_property
     def hash(self) -> str:
         """Identifies the code that decided."""
-        module = inspect.getmodule(self.function)
-        try:
-            code = inspect.getsource(module if module else self.function).encode()
-        except (OSError, TypeError):  # typed at a prompt
-            code = self.function.__code__.co_code
-        return hashlib.sha256(code).hexdigest()[:12]
+        return function_hash(self.function, with_module=True)
 
 
 def task_policy(
@@ -114,9 +104,7 @@ def task_policy(
     """Make a function a task policy."""
 
     def wrap(function: Callable[..., int]) -> TaskPolicy:
-        doc = inspect.getdoc(function) or inspect.getdoc(inspect.getmodule(function)) or ""
-        package = function.__module__.partition(".")[0]
-        summary = doc.strip().split("\n")[0]
+        summary, package = summary_of(function), package_of(function)
         return TaskPolicy(name, function, kind, source, summary, knows, preempts, resizes, prepare, package)
 
     return wrap

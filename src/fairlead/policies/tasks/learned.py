@@ -66,7 +66,7 @@ class Placer(TaskDecider):
     def __init__(self, policy: LearnedTaskPolicy, parameters: Any, clock: Clock | None = None) -> None:
         super().__init__(policy, parameters)
         self.runtime = ModelRuntime(policy.bundle, clock)
-        self._rule = tuned_rule if len(parameters) else minimum
+        self._rule = fallback_rule(tuned=len(parameters) > 0)
         manifest = policy.bundle.manifest
         if isinstance(manifest, TaskManifest):
             self._prior = manifest.prior
@@ -128,9 +128,14 @@ class Placer(TaskDecider):
         return (Fallback.OUTPUT, 0) if placed == _FAILED else (None, placed)
 
 
+def fallback_rule(tuned: bool) -> TaskPolicy:
+    """Who decides where a model can't, in a scenario with or without a tuned rule."""
+    return tuned_rule if tuned else minimum
+
+
 def learned_task_policies() -> dict[str, LearnedTaskPolicy]:
     """The bundles that come with the package, by name."""
-    return {name: _policy(name, bundle) for name, bundle in shipped_task_bundles().items()}
+    return {name: _policy(name, bundle, "fairlead") for name, bundle in shipped_task_bundles().items()}
 
 
 def from_folder(name: str, folder: Path) -> LearnedTaskPolicy:
@@ -140,13 +145,13 @@ def from_folder(name: str, folder: Path) -> LearnedTaskPolicy:
     bundle = TaskBundle(folder)
     if bundle.kind in ("selector", "dispatcher"):
         raise UserError(f"policy {name!r}: it is a {bundle.kind}, which decides on requests, not on tasks")
-    return _policy(name, bundle)
+    return _policy(name, bundle, "")
 
 
-def _policy(name: str, bundle: TaskBundle) -> LearnedTaskPolicy:
+def _policy(name: str, bundle: TaskBundle, package: str) -> LearnedTaskPolicy:
     about = bundle.manifest
     summary = f"can't be used: {about.why}" if isinstance(about, Fault) else about.summary
-    return LearnedTaskPolicy(name, _refuse, "python", "learned", summary, bundle=bundle)
+    return LearnedTaskPolicy(name, _refuse, "python", "learned", summary, package=package, bundle=bundle)
 
 
 def _refuse(snapshot: Snapshot, parameters: Any, u: float, out: Placements) -> int:

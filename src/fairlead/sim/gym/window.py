@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.domain.errors import PolicyError, UserError, one_line
+from fairlead.domain.errors import PolicyError, UserError
 from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
+from fairlead.policies.decider import compiled_rule
+from fairlead.policies.guard import failure
 from fairlead.policies.interface import find
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.observe import FLOATS, window_features
@@ -101,8 +103,10 @@ class WindowBatch(Batch):
             error = raised
         for b in np.flatnonzero(handle.codes == FAULT):
             choice = handle.worlds[b].clock[0]["choice"]
-            what = f"failed: {one_line(error)}" if error else f"chose an impossible candidate, {choice}"
-            raise PolicyError(f"policy {self.settings.policies[actions[b]]!r} {what}") from error
+            name = self.settings.policies[actions[b]]
+            if error:
+                raise failure(name, error) from error
+            raise PolicyError(f"policy {name!r} chose an impossible candidate, {choice}")
         self._score(handle.world_words, handle.codes, self.rewards)
 
     def _begun(self, b: int) -> None:
@@ -131,7 +135,7 @@ def _pointers(names: tuple[str, ...]) -> list[Any]:
         if policy.kind != "compiled":
             what = "plain Python" if policy.kind == "python" else "learned"
             raise UserError(f"policy {policy.name!r} is {what}; a window needs compiled ones")
-    return [policy.compiled for policy in policies]
+    return [compiled_rule(policy) for policy in policies]
 
 
 def _score(world_rows: Any, codes: Any, rewards: Any) -> None:

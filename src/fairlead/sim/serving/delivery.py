@@ -1,6 +1,7 @@
 """From an answer to an outcome: the way back, the second inference in the cloud, and the books of the window.
 
-Called by `stations` when a service ends; sends on through `booking` and `calendar`. Makes no decision of a policy.
+Called by `stations` when a service ends; sends on through `calendar` and keeps candidates true
+by `snapshot.candidates`. Makes no decision of a policy.
 """
 
 from __future__ import annotations

@@ -17,13 +17,12 @@ import numpy as np
 
 from fairlead.domain.decision import Decision, RequestSnapshot, WindowSnapshot
 from fairlead.domain.decision_log import DecisionLog, LoggedPolicy, decided, fallback_code
-from fairlead.domain.errors import PolicyError, nearest, one_line
 from fairlead.domain.outcomes import Fallback
-from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.scenario import Scenario
 from fairlead.measure.decision_log_file import write_log
 from fairlead.measure.serving_figures import serving_figures
-from fairlead.policies.decider import Decider, Setting, check_choice
+from fairlead.policies.decider import Decider, Setting, check_choice, compiled_rule
+from fairlead.policies.guard import Guard
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.serving.decision_account import Account
@@ -34,8 +33,6 @@ from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.window_view import WindowView
 from fairlead.sim.serving.world import new_world
 from fairlead.sim.serving.world_arrays import AT_DECIDE, AT_WINDOW, DECIDE, DONE, FAULT, INTO_DRAIN, WINDOW, Plan, World
-
-_FIELDS = [*(REQUEST.names or ()), *(CANDIDATE.names or ())]
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,8 @@ def simulate(scenario: Scenario, policy: str | Policy, seed: int = 0, exclusions
     """Draw the workload of `seed` and run it to its end under the policy (of that name, or at that path).
 
     With `exclusions` the log also has the candidates of each request, with why some were excluded, and how likely the
-    choices of rules that draw were: these are then asked one request at a time.
+    choices of rules that draw were: these are then asked one request at a time. Under a selector they are not, and how
+    likely their choices were is unknown (NaN) even then.
     """
     plan, workload = build_plan(scenario), make_workload(scenario, seed)
     world = new_world(plan, workload, exclusions=exclusions)
@@ -87,7 +85,7 @@ def run_decider(plan: Plan, world: World, decider: Decider) -> Account:
     """
     draws = any(rule.draws for rule in decider.rules) and not decider.windows
     rules = () if draws and len(world.exclusions) else decider.rules
-    handle, clock = Handle(plan, [world], [_pointer(rule) for rule in rules]), world.clock[0]
+    handle, clock = Handle(plan, [world], [compiled_rule(rule) for rule in rules]), world.clock[0]
     stops = (0 if rules else AT_DECIDE) | (AT_WINDOW | INTO_DRAIN if decider.windows else 0)
     view = WindowView(plan, decider.nodes, decider.mix) if decider.windows else None
     stats = np.zeros((1, view.features if view else 0), np.float32)
@@ -104,8 +102,10 @@ def run_decider(plan: Plan, world: World, decider: Decider) -> Account:
             u = uniform(int(clock["seed"]), POLICY, i, 0)
             asked.append(decider.decide(RequestSnapshot(*shown, first=first), u))
             handle.chosen[0] = asked[-1].choice
-        who = rules[decider.active].name if rules else decider.name
-        _advance(handle, stops, who)
+        rule = rules[decider.active] if rules else None
+        who = rule.name if rule else decider.name
+        with Guard(who, rule.function if rule else None):
+            handle.advance(stops)
         _check(world, who, handle.codes[0])
     if rules:
         decider.decided(int(clock["decisions"]))
@@ -154,21 +154,6 @@ def _account(
 
 def _by_reason(fallbacks: Mapping[Fallback, int]) -> dict[str, int]:
     return {reason.value: fallbacks[reason] for reason in Fallback if reason in fallbacks}
-
-
-def _pointer(policy: Policy) -> Any:
-    try:
-        return policy.compiled
-    except Exception as error:  # Numba has many ways to say no
-        hint = nearest(str(error.args[0]), _FIELDS) if isinstance(error, KeyError) else ""
-        raise PolicyError(f"policy {policy.name!r} does not compile: {one_line(error)}{hint}") from error
-
-
-def _advance(handle: Handle, stops: int, policy: str) -> None:
-    try:
-        handle.advance(stops)
-    except (Exception, SystemExit) as error:  # whatever the policy's code raises
-        raise PolicyError(f"policy {policy!r} failed: {one_line(error)}") from error
 
 
 def _check(world: World, policy: str, code: int) -> None:

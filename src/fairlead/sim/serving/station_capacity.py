@@ -49,7 +49,7 @@ def _linear(rho: float, most: float) -> float:
 
 
 def _tabled(table: Any, kinds: int, most: float) -> float:
-    """The best cell of a degradation table (laid out as in `booking.degradation`): jobs there / their slowdown."""
+    """The best cell of a degradation table, laid out as in `snapshot.candidates`: jobs there / their slowdown."""
     axes = int(table[0])
     sizes = table[1 : 1 + axes].astype(int)
     axis_of = table[1 + axes : 1 + axes + kinds].astype(int)

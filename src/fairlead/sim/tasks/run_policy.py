@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from fairlead.domain.errors import PolicyError, one_line
+from fairlead.domain.errors import PolicyError
 from fairlead.domain.task_records import PLACEMENT, PREEMPT, RESIZE, START, Placements
+from fairlead.policies.guard import Guard
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.tasks.decider import TaskDecider
@@ -41,7 +42,7 @@ def run_task_decider(plan: TaskPlan, worlds: TaskWorlds, decider: TaskDecider) -
     answer = new_placements(plan, room := new_room(plan, decider.known))
     fault = FINE
     if decider.rule:
-        fault = _run_compiled(plan, worlds, room, decider, decider.rule.compiled, answer)
+        fault = _run_compiled(plan, worlds, room, decider, decider.rule, answer)
     else:
         for b in range(len(worlds.world)):
             fault = _run_asking(Handle(plan, worlds, b, decider.known), decider, answer)
@@ -65,12 +66,10 @@ def new_placements(plan: TaskPlan, room: Room) -> Placements:
 
 
 def _run_compiled(
-    plan: TaskPlan, worlds: TaskWorlds, room: Room, decider: TaskDecider, rule: Any, answer: Placements
+    plan: TaskPlan, worlds: TaskWorlds, room: Room, decider: TaskDecider, rule: TaskPolicy, answer: Placements
 ) -> int:
-    try:
-        return int(_compiled_run()(plan, worlds, room, decider.known, rule, decider.parameters, answer))
-    except (Exception, SystemExit) as error:  # compiled code raises as Python does
-        raise PolicyError(f"policy {decider.name!r} raised {one_line(error)}") from error
+    with Guard(rule.name, rule.function):  # compiled code raises as Python does
+        return int(_compiled_run()(plan, worlds, room, decider.known, rule.compiled, decider.parameters, answer))
 
 
 def _run_asking(handle: Handle, decider: TaskDecider, answer: Placements) -> int:

@@ -1,0 +1,102 @@
+"""What can be known of a policy's function without calling it: what it reads, what identifies it, where it comes from.
+
+A third party may give any callable: a function, a method, a `functools.partial`, an object. Code that can't be seen
+counts as reading all of its arguments. Called by both registries, by the guard and by fingerprints; calls no policy.
+"""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import inspect
+from collections.abc import Callable
+from functools import partial
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+_PLAIN = (bool, int, float, str, bytes, type(None))  # values that every process writes down alike
+
+
+def reads_argument(function: Callable[..., Any], number: int) -> bool:
+    """Whether a callable may read its argument of this number."""
+    code = _code(function)
+    if code is None:
+        return True
+    number += inspect.ismethod(function)  # behind `self`
+    if number >= code.co_argcount:  # one of `*arguments`, which come behind all that have names
+        number = code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames[number : number + 1]
+    read = (i.argval if isinstance(i.argval, tuple) else (i.argval,) for i in dis.get_instructions(code))
+    return any(name in names for found in read for name in found)
+
+
+def function_hash(function: Callable[..., Any], with_module: bool = False) -> str:
+    """Identifies a callable's code, by its source or else by what is known of it; or by that of its whole module."""
+    content = _content(function)
+    module = inspect.getmodule(innermost(function)) if with_module else None
+    if module and (source := _source(module)):
+        content = source if isinstance(function, FunctionType) else source + content
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def innermost(function: Any) -> Any:
+    """The function that partials of partials lead to."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def module_of(function: Callable[..., Any]) -> str:
+    """The module that has the code; empty when unknown."""
+    return str(getattr(innermost(function), "__module__", None) or "")
+
+
+def package_of(function: Callable[..., Any]) -> str:
+    """The top-level package of that module."""
+    return module_of(function).partition(".")[0]
+
+
+def summary_of(function: Callable[..., Any]) -> str:
+    """The first line of its docstring, else of its module's."""
+    function = innermost(function)
+    doc = inspect.getdoc(function) or inspect.getdoc(inspect.getmodule(function)) or ""
+    return doc.strip().split("\n")[0]
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """The file and line of its definition; else the module, as far as that is known."""
+    function = innermost(function)
+    code = _code(function) or _code(type(function).__call__)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else module_of(function)
+
+
+def _code(function: Any) -> CodeType | None:
+    """The bytecode. Compiled extensions have a `__code__` without instructions, so only Python's functions count."""
+    function = getattr(function, "py_func", function)  # of Numba's dispatchers
+    function = getattr(function, "__func__", function)  # of methods
+    return function.__code__ if isinstance(function, FunctionType) else None
+
+
+def _content(value: Any) -> bytes:
+    """What a callable, or a value that it is bound to, is known by: nothing that differs between processes."""
+    if isinstance(value, partial):
+        bound = [part for item in sorted(value.keywords.items()) for part in item]
+        return b" ".join(map(_content, (value.func, *value.args, *bound)))
+    if isinstance(value, _PLAIN):
+        return repr(value).encode()
+    if isinstance(value, tuple | list):
+        return b"[" + b" ".join(map(_content, value)) + b"]"
+    value = getattr(value, "py_func", value)
+    seen = value if isinstance(value, FunctionType | MethodType | type) else type(value)
+    if source := _source(seen):
+        return source
+    code = _code(seen)  # typed at a prompt, or not Python at all
+    return code.co_code if code else f"{module_of(value)}.{getattr(value, '__qualname__', seen.__qualname__)}".encode()
+
+
+def _source(thing: Any) -> bytes:
+    """The source; empty when it can't be had."""
+    try:
+        return inspect.getsource(thing).encode()
+    except Exception:  # of what a third party brings anything can be wrong
+        return b""
