@@ -485,7 +485,7 @@ def test_shipped_bundles_are_in_the_registry_and_listed(
         registry.cache_clear()
 
 
-def test_a_pieces_key_has_the_bundles_hash(tmp_path: Path, rich: Scenario) -> None:
+def test_a_trials_key_has_the_bundles_hash(tmp_path: Path, rich: Scenario) -> None:
     trial = Trial("x", rich, 1, (str(bundles.selector(tmp_path)),))
     first = keys([trial])
     assert keys([trial]) == first
@@ -493,7 +493,7 @@ def test_a_pieces_key_has_the_bundles_hash(tmp_path: Path, rich: Scenario) -> No
     assert keys([trial]) != first
 
 
-def test_a_piece_tells_fallbacks_and_active_rules(tmp_path: Path, rich: Scenario) -> None:
+def test_a_trial_reports_fallbacks_and_active_rules(tmp_path: Path, rich: Scenario) -> None:
     names = str(bundles.selector(tmp_path / "s")), str(bundles.dispatcher(tmp_path / "d", candidates=2)), "closest"
     result = run_trial(Trial("x", rich, SEED, names, bounded=False))
     shares = [result.figures[name]["fallback_share"] for name in names]

@@ -140,7 +140,7 @@ def test_what_is_finished_is_not_run_again(tmp_path: Path, ran: list[tuple[str, 
     assert ran == []
 
 
-def test_a_torn_line_is_cut_off_and_its_piece_run_again(tmp_path: Path, ran: list[tuple[str, int]]) -> None:
+def test_a_torn_line_is_cut_off_and_its_trial_run_again(tmp_path: Path, ran: list[tuple[str, int]]) -> None:
     file = tmp_path / "kept.jsonl"
     whole = asked(file)
     content = file.read_bytes()
@@ -155,7 +155,7 @@ def test_a_torn_line_is_cut_off_and_its_piece_run_again(tmp_path: Path, ran: lis
     assert file.read_bytes() == content
 
 
-def test_a_damaged_line_costs_its_piece_alone(tmp_path: Path, ran: list[tuple[str, int]]) -> None:
+def test_a_damaged_line_costs_its_trial_alone(tmp_path: Path, ran: list[tuple[str, int]]) -> None:
     file = tmp_path / "kept.jsonl"
     whole = asked(file)
     lines = file.read_bytes().splitlines(keepends=True)

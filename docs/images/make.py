@@ -59,7 +59,7 @@ COLUMNS = 112
 
 def main(wanted: list[str]) -> None:
     if not wanted or "compare-table" in wanted:
-        (HERE / "compare-table.svg").write_text(table(in_terminal(TABLE)))
+        (HERE / "compare-table.svg").write_text(table(first_table(in_terminal(TABLE))))
     pictures = [p for p in PICTURES if not wanted or p[0] in wanted]
     plots = [p for p in PLOTS if not wanted or p[0] in wanted]
     with tempfile.TemporaryDirectory() as folder:
@@ -93,6 +93,12 @@ def in_terminal(command: list[str]) -> str:
     if process.returncode:
         sys.exit(process.returncode)
     return written.decode().replace("\r\n", "\n").rstrip()
+
+
+def first_table(text: str) -> str:
+    """The text up to the end of its first table, without the further tables of columns that did not fit."""
+    lines = text.splitlines()
+    return "\n".join([*lines[: next(n for n, line in enumerate(lines) if "└" in line) + 1], "[...]"])
 
 
 def table(text: str) -> str:

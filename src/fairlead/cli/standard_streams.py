@@ -1,6 +1,6 @@
 """Standard output and error, which may be closed, full, gone or ASCII, and terminals that foreign text must not steer.
 
-`main` calls `prepare` first of all. Results that are lines go through `say`, everything else that is told through
+`main` calls `prepare` first of all. Results that are lines go through `say`, all other messages through
 `note`; tables through `console`.
 """
 
@@ -41,7 +41,7 @@ def prepare() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
-        if kind and (stream is None or stream is getattr(sys, f"__{name}__")):  # nobody else's, such as a test's
+        if kind and (stream is None or stream is getattr(sys, f"__{name}__")):  # not another's, such as a test's
             raw = io.BufferedWriter(kind(number, "w", closefd=False))
             encoding, lines = getattr(stream, "encoding", "utf-8"), number == 2 or os.isatty(number)
             setattr(sys, name, io.TextIOWrapper(raw, encoding, errors="spelled", line_buffering=lines))
@@ -69,7 +69,7 @@ class _Output(io.FileIO):
 
 
 class _Unheard(io.FileIO):
-    """Standard error: that nobody can hear what is told is no reason to stop work."""
+    """Standard error. That it can't be written to is no reason to stop work."""
 
     def write(self, data: Any) -> int:
         try:

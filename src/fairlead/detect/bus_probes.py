@@ -1,4 +1,4 @@
-"""What is on the buses of a host: things with their ids, not yet told apart. One generator a bus.
+"""What is on the buses of a host: things with their ids, not yet identified. One generator per bus.
 
 A thing is looked at whether or not the others are: a Jetson with a Coral on its USB port is two.
 """

@@ -88,7 +88,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All devices that can be told, in the order in which they are tried."""
+    """All devices that can be recognised, in the order in which they are tried."""
 
     entries: tuple[Entry, ...]
 

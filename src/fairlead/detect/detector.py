@@ -33,7 +33,7 @@ class Accelerator:
     title: str
     vendor: str
     kind: str  # of catalog.KINDS
-    matched: str  # the id by which it was told, such as 'usb 18d1:9302'
+    matched: str  # the id by which it was recognised, such as 'usb 18d1:9302'
     path: str  # its folder
     facts: Mapping[str, Any] = field(default_factory=dict)  # what stays
     figures: Mapping[str, float] = field(default_factory=dict)  # what changes all the time

@@ -15,7 +15,7 @@ _IN_VRAM = (1, 2)  # heap types of the GPU's own memory: what the CPU may see of
 
 
 def kfd_facts(tree: Tree) -> dict[str, dict[str, Any]]:
-    """PCI address -> architecture, compute units, memory of a GPU, as far as they are told."""
+    """PCI address -> architecture, compute units, memory of a GPU, as far as they are given."""
     found = {}
     for path in tree.glob(_NODES):
         node = _properties(tree, path)

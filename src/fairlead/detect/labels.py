@@ -1,6 +1,6 @@
 """Labels of a node: what its accelerators are, as Kubernetes wants it, and as a file for Node Feature Discovery.
 
-All under one prefix of ours, so that stale ones can be told and removed. Only what stays is a label: load and
+All under one prefix of ours, so that stale ones can be recognised and removed. Only what stays is a label: load and
 temperature are not. Names and values are cut to what Kubernetes takes (letters, digits, '-', '_', '.', 63 at most).
 """
 

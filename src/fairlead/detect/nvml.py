@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as NVML tells it."""
+    """A GPU as NVML describes it."""
 
     address: str  # on PCI, as sysfs writes it: 0000:01:00.0
     title: str
@@ -30,7 +30,7 @@ class Nvml(Protocol):
 
 @dataclass(frozen=True)
 class FakeNvml:
-    """Tells what it was given."""
+    """Returns what it was given."""
 
     found: Sequence[Gpu]
 

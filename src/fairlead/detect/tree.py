@@ -135,7 +135,7 @@ class Tree:
         return [path for path in found if self.resolve(path) is not None]
 
     def link_name(self, path: str) -> str | None:
-        """The last part of what a link points to, as a driver's name is told."""
+        """The last part of what a link points to, which is how sysfs names a driver."""
         real = self.resolve(path)
         return None if real is None or real == "/" else real.rpartition("/")[2]
 

@@ -27,7 +27,7 @@ class WindowSnapshot(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """An answer, and who gave it."""
+    """An answer, and the policy that gave it."""
 
     choice: int  # of a request: a candidate, -1 rejects; of a window: one of the decider's rules; of tasks: placements
     probability: float  # of this choice on this snapshot; NaN: unknown

@@ -45,7 +45,7 @@ class LoggedDeployment:
 
 @dataclass(frozen=True)
 class LoggedPolicy:
-    """Who decided, to the byte."""
+    """The policy that decided, identified to the byte."""
 
     name: str
     hash: str
@@ -92,12 +92,12 @@ class DecisionLog:
 
 
 def fallback_code(reason: Fallback | None) -> int:
-    """What a row has for this reason."""
+    """The number by which rows record this reason."""
     return 0 if reason is None else 1 + list(Fallback).index(reason)
 
 
 def fill_decisions(rows: Any, decided_by: Any = 0, probability: Any = float("nan"), fallback: Any = 0) -> None:
-    """Note in DECISION rows who decided: each a number, or an array with one per decision, in the order of time."""
+    """Note in DECISION rows which policy decided; arguments are numbers, or arrays with one per decision by time."""
     mask = decided(rows)
     rows["decided_by"][mask] = decided_by
     rows["probability"][mask] = probability

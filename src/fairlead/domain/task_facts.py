@@ -1,4 +1,4 @@
-"""What task policies are told before they decide: the noun of which each makes its parameters.
+"""What task policies know before they decide; each prepares its parameters from this noun.
 
 A host fills it in: the simulator from a scenario (`fairlead.sim.tasks.facts`), a controller from what it knows of its
 clusters. K resources, J types of tasks, A allocations, the ways to give a task elastic resources; their numbers are

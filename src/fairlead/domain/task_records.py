@@ -60,7 +60,7 @@ PLACEMENT: Final = np.dtype([("task", np.int32), ("cluster", np.int32), ("what",
 class Snapshot(NamedTuple):
     """What a policy decides on. N clusters, K resources, J types, U pending tasks, R running ones.
 
-    Resources stand by role, whatever their order in a file; of those that no task needs, the last, nobody gets any.
+    Resources stand by role, whatever their order in a file; the last ones no task needs or gets.
     """
 
     free: Any  # int32 (N, K): what each cluster has left

@@ -142,7 +142,7 @@ class TaskType(Sourced):
         not_negative(**{f"minimum.{name}": amount for name, amount in self.minimum.items()})
 
     def may_use(self, resource: str) -> bool:
-        """Whether tasks of this type arrive and need the resource, or can be faster with it, as far as is told here.
+        """Whether tasks of this type arrive and need the resource, or can be faster with it, as far as is known here.
 
         Which resources measured curves are by, their file tells.
         """

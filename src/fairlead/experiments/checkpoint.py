@@ -1,4 +1,4 @@
-"""Finished trials in a file, so that a comparison that was killed goes on where it was.
+"""Finished trials in a file, so that a comparison that was killed can resume.
 
 One JSON line per trial, appended when it is finished. A line is used again only for a trial of the same key (see
 `fingerprint`); a last line that was torn by a kill is cut off. One process at a time: the file is locked while in use.
@@ -50,7 +50,7 @@ class Checkpoint:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._nothing_in_it:  # made here, for work that did not begin
             self.path.unlink()
-        with suppress(OSError):  # a disk that is full, which `add` has told
+        with suppress(OSError):  # a full disk, which `add` has reported
             self._file.close()
 
     def finished(self, keys: Container[str]) -> dict[str, TrialResult]:

@@ -71,7 +71,7 @@ class Watched:
 
 
 class _WatchedSelector(Selector):
-    """Remembers what it is asked about one window, and answers as it is told."""
+    """Records what it is asked about one window, and gives the answer that it was set to."""
 
     def __init__(self, policy: LearnedPolicy, setting: Setting, window: int, forced: int | None) -> None:
         super().__init__(policy.name, policy.bundle, setting)
@@ -92,7 +92,7 @@ class _WatchedSelector(Selector):
 
 
 class _WatchedDispatcher(Dispatcher):
-    """Remembers what it is asked about the first request that is wanted, and answers as it is told."""
+    """Records what it is asked about the first wanted request, and gives the answer that it was set to."""
 
     def __init__(self, policy: LearnedPolicy, wanted: Callable[[Any], bool], forced: int | None) -> None:
         super().__init__(policy.name, policy.bundle)

@@ -24,7 +24,7 @@ from fairlead.experiments.result_file import plain, versions
 from fairlead.policies.interface import Policy
 from fairlead.policies.model_runtime import limits
 
-SOON_S: Final = 60.0  #: What arrives within this time after the decision is told apart in a replay.
+SOON_S: Final = 60.0  #: A replay counts requests that arrive within this time after the decision separately.
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a trial's result depends on beside its scenario and seed: our code, the policies', traces, libraries.
 
 Checkpoints know a trial by its key, so that nothing outdated is reused; workers on other machines compare their
-`ingredients` with those of who asks, so that no other code takes part. Nothing here runs a trial.
+`ingredients` with those of the driver, so that no other code takes part. Nothing here runs a trial.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def keys(trials: Sequence[Trial]) -> list[str]:
 
 
 def difference(wanted: Mapping[str, str]) -> str:
-    """What is not as wanted in this process, in words; empty when all is."""
+    """How this process differs from the wanted ingredients, in words; empty if it does not."""
     for name, value in wanted.items():
         try:
             here = _here(name)
@@ -90,7 +90,7 @@ def _fixed(kind: str) -> str:
 
 
 def _arithmetic() -> str:
-    """Logarithms and the like differ in their last digits between processors and C libraries: what they are here."""
+    """The results of logarithms and the like here: their last digits differ between processors and C libraries."""
     x = np.linspace(1e-3, 50.0, 20_001)
     digest = hashlib.sha256()
     for values in (np.log(x), np.exp(x), np.sin(x), np.array([math.exp(v) + math.log(v) for v in x[::10]])):

@@ -1,6 +1,6 @@
 """The same trials on a Ray cluster that exists: `run_trial` as a task, results as they finish.
 
-Ray runs a task again when its worker or node dies. Every worker first checks that it has the code of who asks, since
+Ray runs a task again when its worker or node dies. Every worker first checks that it has the code of the driver, since
 results must be the same bytes wherever they are made. Ray itself runs in a process of its own, the driver: it floods
 the terminal, takes signals over and, when the cluster's head is lost, ends its process; ours outlives that.
 """
@@ -57,7 +57,7 @@ def _results(driver: Any, pipe: Connection, address: str) -> Results:
         with noted_interrupts() as interrupted:
             while True:
                 if interrupted.is_set() and not told:
-                    with suppress(OSError):  # it is gone: then so it is told below
+                    with suppress(OSError):  # it is gone, which is reported below
                         pipe.send("stop")
                     told = True
                 if pipe.poll(0.5):
@@ -133,7 +133,7 @@ def _drive(pipe: Connection, trials: Sequence[Trial], wanted: dict[str, Ingredie
 def _finished(
     ray: Any, pipe: Connection, trials: Sequence[Trial], wanted: dict[str, Ingredients], address: str
 ) -> Iterator[Any]:
-    """Submit trials, a few ahead of the cluster, until all are or we are told to stop; those that are done."""
+    """Submit trials, a few ahead of the cluster, until the last or a request to stop; yields those that are done."""
     task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_task())
     left = iter(trials)
     waiting: list[Any] = []

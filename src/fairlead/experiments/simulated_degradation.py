@@ -1,4 +1,4 @@
-"""The degradation study (ECSRL, figures 1 and 2): matrices of a scenario's shared devices, measured in the engine.
+"""Simulated degradation (ECSRL, figures 1 and 2): matrices of a scenario's shared devices, measured in the engine.
 
 For a cell, workloads that will not end are put on the node, then one more; its time in service / its time alone is the
 degradation. Where the engine does not take one of them, for lack of memory or by a queue limit, it is infinite. Network

@@ -18,7 +18,7 @@ from fairlead.sim.tasks.summary import completion_steps
 from fairlead.sim.tasks.world_arrays import RUNS, TaskPlan, TaskWorlds
 
 _MOST_BINS: Final = 240
-_LASTS: Final = 4  # times as long as arrivals take: who is slow has its queue drained by then, or never
+_LASTS: Final = 4  # times as long as arrivals take: a slow policy has emptied its queue by then, or never does
 _MOST_AMOUNTS: Final = 24  # of a resource, in a grid of completion times
 _MOST_STEPS: Final = 100_000  # an episode has no more
 
@@ -88,7 +88,7 @@ def _speeds(scenario: TaskScenario) -> dict[str, Any]:
 
 
 def _some(least: int, most: int) -> list[int]:
-    """Whole numbers from the least to the most, evenly, not too many."""
+    """Some whole numbers from the least to the most, evenly spaced."""
     return sorted({round(x) for x in np.linspace(least, most, min(most - least + 1, _MOST_AMOUNTS))})
 
 
@@ -121,7 +121,7 @@ def task_detail(scenario: TaskScenario, plan: TaskPlan, worlds: TaskWorlds) -> d
 
 
 class TaskSum:
-    """The details of several seeds, added up: whole numbers, so that it is the same whoever comes first."""
+    """The details of several seeds, added up as whole numbers, so that their order does not matter."""
 
     def __init__(self) -> None:
         self._sum: dict[str, Any] = {}

@@ -23,7 +23,7 @@ from fairlead.measure.interrupts import STOPS, on_stop
 
 _SAFE_PATH = "PYTHONSAFEPATH"  # any text stands for Python's option -P
 
-Results = Generator[TrialResult, None, None]  # as they finish; closed when nobody takes them any more
+Results = Generator[TrialResult, None, None]  # as they finish; closed when the caller stops taking them
 Workers = Callable[[Sequence[Trial]], Results]
 
 
@@ -61,7 +61,7 @@ def _pooled(trials: Sequence[Trial], jobs: int, interrupted: threading.Event) ->
                 for future in sorted(done, key=lambda f: f.exception() is not None):  # what is good first
                     yield future.result()
         except (KeyboardInterrupt, GeneratorExit, BrokenProcessPool) as error:
-            # The second Ctrl-C, or nobody takes results any more: what is under way is dropped. Or a worker has died:
+            # The second Ctrl-C, or the caller stops: running trials are dropped. Or a worker has died:
             # the others may wait for a lock that it held, and are deaf to the pool's own SIGTERM.
             for worker in multiprocessing.active_children():
                 worker.kill()
@@ -73,7 +73,7 @@ def _pooled(trials: Sequence[Trial], jobs: int, interrupted: threading.Event) ->
 
 
 def end_with_parent() -> None:
-    """Runs in each worker: when the parent is killed outright, nobody else would end it."""
+    """Runs in each worker, which would otherwise outlive a parent that is killed outright."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

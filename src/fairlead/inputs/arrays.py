@@ -1,4 +1,4 @@
-"""Reading archives of arrays (.npz), and the words with which whoever checks arrays refuses them.
+"""Reads archives of arrays (.npz), and has the checks and messages with which arrays are refused.
 
 NumPy tells damage, and takes no objects, whose unpickling would run code. What is checked here beside: how much an
 archive unpacks to. What is in the arrays is for the reader to check, before compiled code walks by them.

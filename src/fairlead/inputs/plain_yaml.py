@@ -60,7 +60,7 @@ class _Reader:
     """One text, while it is read."""
 
     name: str  # of the file, or the option
-    numbered: bool  # whether its lines are told
+    numbered: bool  # whether messages name its lines
     lines: Lines = field(default_factory=dict)
     anchors: dict[str, _Node] = field(default_factory=dict)
     values: int = 0

@@ -1,7 +1,7 @@
 """Reading files that a user names: regular files alone, no larger than what they hold can be, one line when it fails.
 
 Every reader of scenarios, traces, models, results, calibrations and worlds opens its files here. So a pipe never
-blocks, a device such as /dev/zero never fills the memory, and a link that leads to itself is told as any other fault.
+blocks, a device such as /dev/zero never fills the memory, and a link that leads to itself is a fault like any other.
 """
 
 from __future__ import annotations

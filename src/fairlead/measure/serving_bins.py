@@ -86,7 +86,7 @@ def learned_bins(context: LogContext) -> dict[str, Any]:
 class BinSum:
     """The bins of several seeds: counts added up, the mean of loads.
 
-    All are whole numbers, so that it is the same whoever comes first.
+    All are whole numbers, so that the order of seeds does not matter.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """What a decision log is boiled down to: one flat map of figures. Units in the names; shares of all requests.
 
-Called for every run, and by whoever has a log of live requests; the names are those of result files and reports.
+Called for every run, and for logs of live requests; the names are those of result files and reports.
 """
 
 from __future__ import annotations

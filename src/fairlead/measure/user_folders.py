@@ -33,7 +33,7 @@ def _folder(variable: str, usual: str) -> Path | None:
 
 
 def temporary_folder() -> Path:
-    """A folder that nobody else can read or write, removed when this process ends."""
+    """A folder that no other user can read or write, removed when this process ends."""
     folder, maker = Path(tempfile.mkdtemp(prefix="fairlead-")), os.getpid()
 
     def remove() -> None:

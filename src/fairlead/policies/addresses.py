@@ -2,7 +2,7 @@
 
 Numba unpacks every array that it is given; a plan and a world are 32 of them, which costs ten microseconds a call. So
 their addresses and shapes are written down once, and compiled code makes the named tuples from these words, which costs
-a fraction of one (docs/decisions/0005). Words keep nothing alive: whoever holds them must hold the arrays too. Used by
+a fraction of one (docs/decisions/0005). Words keep nothing alive: their owner must hold the arrays too. Used by
 the snapshot builder and by the simulator's engine.
 """
 

@@ -1,6 +1,6 @@
 """A learned policy as a folder, its bundle: `model.onnx` and `manifest.json`.
 
-Reading a bundle never raises: what is wrong with it is a `Fault`, and whoever runs it (`fairlead.policies.learned`,
+Reading a bundle never raises: what is wrong with it is a `Fault`, and its host (`fairlead.policies.learned`,
 `fairlead.policies.tasks.learned`) falls back to a rule. The model of a selector or dispatcher maps `observations`
 float32 (B, F) to `values` float32 (B, A), one for each action. ONNX Runtime is imported when a model is first needed.
 """

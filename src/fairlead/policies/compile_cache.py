@@ -6,8 +6,8 @@ stale caller behind.
 
 What is read from a cache is run, so the folder must be closed to others: ours (or root's), and nobody else can write
 there. Where there is no such folder, as without a home or on a read-only disk, compiled code lies in a private
-temporary folder until the process ends, and where that can't be, nowhere. `NUMBA_CACHE_DIR` overrides the place; who
-sets it answers for who can write there.
+temporary folder until the process ends, and where that can't be, nowhere. `NUMBA_CACHE_DIR` overrides the place; the
+user who sets it is responsible for who can write there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who gets a task that several clusters want: TapFinger's conflict resolution by Bayes' theorem (equation 11).
+"""Which cluster gets a task that several want: TapFinger's conflict resolution by Bayes' theorem (equation 11).
 
 Pr(cluster | task) is taken proportional to Pr(task | cluster) Pr(cluster): how much a cluster wants the task, its
 score, times a prior that favours clusters with room. The prior is the number of such tasks that the cluster has room

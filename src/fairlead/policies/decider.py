@@ -3,7 +3,7 @@
     decider = find("closest").decider(Setting(nodes=11, window_ms=1000.0))
     decision = decider.decide(RequestSnapshot(request, candidates, excluded), u)
 
-A decider that is told of windows (`windows`) wants a WindowSnapshot at the edge of each. One with compiled `rules` need
+A decider with `windows` wants a WindowSnapshot at the edge of each window. One with compiled `rules` need
 not be asked about requests: a host may call the one that is `active` itself, as the simulator's engine does, and then
 says so by `decided`. A decider counts what it did and reuses its buffers: each thread needs its own.
 """
@@ -51,7 +51,7 @@ class Decider(ABC):
         self.name, self.hash = name, code
         self.rules: tuple[Policy, ...] = ()  # compiled ones, of which `active` decides requests; none: it must be asked
         self.active = 0
-        self.decisions = 0  # of requests or streams; where it is told of windows, of these
+        self.decisions = 0  # of requests or streams; for a decider with `windows`, of windows
         self.fallbacks: Counter[Fallback] = Counter()
 
     @abstractmethod

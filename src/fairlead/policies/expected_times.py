@@ -22,5 +22,5 @@ def completion_ms(candidate: Any) -> float:
 
 @kernel
 def in_time(ms: float, deadline_ms: float) -> bool:
-    """Whether a latency meets a deadline: equal is in time, and rounding makes nobody late."""
+    """Whether a latency meets a deadline: equal is in time, and rounding makes no request late."""
     return ms <= deadline_ms + TOLERANCE_MS

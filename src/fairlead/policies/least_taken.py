@@ -4,9 +4,9 @@
 
 proc * suffered is the time that the node gives to this request, proc * caused about what the requests there lose by it,
 queue the wait. 2.8 sd is two standard deviations of the round trip (sqrt 2 * sd for its two legs): where a slow network
-would make the answer late, the milliseconds count. Nobody accurate and in time: rejected. Where streams are bound it
-sees the present queue only, which the binding outlives. On `ecsrl`, where models share a device, it passes every rule
-that looks at the newcomer alone (docs/results/ecsrl.md).
+would make the answer late, the milliseconds count. If no place is accurate and in time, the request is rejected. Where
+streams are bound it sees the present queue only, which the binding outlives. On `ecsrl`, where models share a device,
+it passes every rule that looks at the newcomer alone (docs/results/ecsrl.md).
 
 The formula is ours; its parts have no weights. Other weights (0.5 to 2) and margins were tried on `ecsrl` and the ASET
 topologies with seeds 500010 to 500052: none was better everywhere. Validated on seeds 600000 to 600005.

@@ -1,4 +1,4 @@
-"""Opens the model of a bundle, which may be anybody's: only what ends, in little memory, becomes a session.
+"""Opens the model of a bundle, which may come from anywhere: only one that ends, in little memory, becomes a session.
 
 Before ONNX Runtime sees a file it is looked through here: loops, operators of third parties and data outside of the
 file are refused, and so is what could hold them unseen. What is left is tried by a process of its own (`model_trial`)

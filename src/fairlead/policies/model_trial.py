@@ -133,7 +133,7 @@ def _serve() -> None:
     """Try models from standard input, one after the other."""
     import resource
 
-    import onnxruntime  # noqa: F401  (loaded before there is a limit, and before anybody waits)
+    import onnxruntime  # noqa: F401  (loaded before there is a limit, and before a caller waits)
 
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESS_SPACE, MOST_ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -33,7 +33,7 @@ def nth_feasible(excluded: Any, n: int) -> int:
 
 @kernel
 def soonest(request: Any, candidates: Any, excluded: Any) -> int:
-    """Who should answer first of those that should be accurate enough; of all, when none should be. -1 if none is."""
+    """The earliest expected answer of candidates expected to be accurate, else of all. -1: none feasible."""
     best, best_ms, best_accurate = -1, np.inf, False
     for c in range(len(candidates)):
         if excluded[c]:

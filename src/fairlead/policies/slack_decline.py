@@ -1,4 +1,4 @@
-"""Slack or decline: as `slack`, but nobody is taken who would be in time with P < 0.3.
+"""Slack or decline: as `slack`, but a stream that is nowhere in time with P >= 0.3 is rejected.
 
 Such a stream wins little and lengthens the queue of all others: turning it away is what keeps an overload from making
 everything late. A stream that was turned away asks again with its next request. 0.3 was tuned on the ASET topologies,

@@ -159,7 +159,7 @@ def _taken_over(
 ) -> str:
     """The tensor in whose memory layer `n` puts another: its own, or one of its inputs.
 
-    What is free looks at its first input. What works number by number writes over an input that nobody reads later, as
+    What is free looks at its first input. What works number by number writes over an input that is not read later, as
     does a batch normalisation, which is most often part of the layer before; a model's own inputs are left alone.
     """
     inputs = [memory[one.name] for one in layer.inputs if one.name in memory]

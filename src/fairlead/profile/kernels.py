@@ -23,7 +23,7 @@ from fairlead.profile.operators import kind_of, macs_of
 from fairlead.profile.runtime import make_inputs, open_session, run_once
 
 _BLOCKED = "com.microsoft.nchwc"  # the domain of operators on channels in blocks
-_ENOUGH_S, _MOST_RUNS, _FEWEST_RUNS = 2.0, 50, 5  # where nobody says how many runs
+_ENOUGH_S, _MOST_RUNS, _FEWEST_RUNS = 2.0, 50, 5  # where the number of runs is not given
 _SUFFIX = "_kernel_time"
 _CALLERS = ("If", "Loop", "Scan")  # their events have the events of what they call in them
 
@@ -77,7 +77,7 @@ def measure_runs(
             saved = folder / "before" / "run.onnx"
             open_session(content, optimise="extended", save_to=saved, weights_in=path.parent)
             graph.unblocked = _Graph.read(saved)
-        # The graph as it is run, run as it is: so that every node has a name, by which its events are told.
+        # The graph as it is run, run as it is, so that every node has a name, which its events carry.
         profiled = open_session(graph.content, threads, optimise="no", profile_to=folder / "profile", weights_in=folder)
         wall_ms, thread_ms = _take_turns(path, profiled, plain, inputs, runs)
         events = json.loads(Path(profiled.end_profiling()).read_text(encoding="utf-8"))
@@ -141,7 +141,7 @@ class _Graph:
         return any(node.domain == _BLOCKED for node in self.nodes.values())
 
     def before(self, node: Any) -> Any:
-        """The node that a blocked one was made of, told by its name, which is that of what it makes; None: unknown."""
+        """The node that a blocked one was made of, found by its name, which is that of what it makes; None: unknown."""
         if node.domain != _BLOCKED or self.unblocked is None:
             return None
         made = node.name.removesuffix("_nchwc")

@@ -1,6 +1,6 @@
 """This machine: its processor's name, and what a process may use of it, by its own limits and its control groups'.
 
-Versions 1 and 2 of the groups; the tightest of a group and those above it counts. Whoever measures asks. Reads only.
+Versions 1 and 2 of the groups; the tightest of a group and those above it counts. Called for measurements. Reads only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Limits:
         return re.sub(r"\s+", " ", found[1]).strip() if found else platform.machine() or "this machine"
 
     def total_mb(self) -> float:
-        """Memory that there is; infinite when it can't be told."""
+        """The memory of the machine; infinite when it is unknown."""
         return min(self._meminfo_mb("MemTotal"), *(most for most, _ in self._groups_mb()), math.inf)
 
     def available_mb(self) -> float:

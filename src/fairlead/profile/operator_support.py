@@ -1,7 +1,7 @@
 """What an accelerator can't run of a model, and why: families of accelerators (`support.yaml`) x an `Analysis`.
 
 Called by `fairlead profile --for` and by prediction, which places nothing where it can't run. Data and pure functions;
-a family is told by its name, or by a device of the detector's catalog.
+a family is found by its name, or by a device of the detector's catalog.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Family:
     operators: tuple[str, ...] | None  # None: all
     rest: str  # of RESTS: a layer that can't run goes to the CPU; so do all that follow; no model that has one is taken
     source: str  # of all this
-    assumed: str = ""  # what of it nobody says
+    assumed: str = ""  # what no source says of it
     devices: tuple[str, ...] = ()  # patterns of names in the detector's catalog
     operators_not: tuple[str, ...] = ()  # though the others are
     weighted: tuple[str, ...] = ()  # operators that need a constant weight

@@ -1,7 +1,7 @@
 """Running a model in ONNX Runtime in a way that can be measured: one session, inputs of its sizes, few threads.
 
-Whoever measures (profiling, calibration, degradation) opens models here, so that all measure the same thing: threads
-that don't spin, telemetry off. No timing here.
+Profiling, calibration and degradation open models here, so that all measure the same thing: threads that don't spin,
+telemetry off. No timing here.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def open_session(
 
 
 def run_once(name: Any, session: Any, inputs: dict[str, Any]) -> None:
-    """A run whose results nobody needs."""
+    """A run whose results are not used."""
     try:
         session.run(None, inputs)
     except Exception as error:  # ONNX Runtime's own

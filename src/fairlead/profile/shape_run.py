@@ -1,7 +1,7 @@
 """The sizes of a model's tensors by a run on zeros, in a process of its own with bounds on time and memory.
 
 A model is a program: it may loop without end or ask for all memory there is. `run_for_shapes` starts that process,
-which is this file run as a program. Called by `onnx_file` for sizes that can't be told otherwise.
+which is this file run as a program. Called by `onnx_file` for sizes that are not known otherwise.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Training:
     optimizer_bytes: int
     kept_bytes: int  # of tensors that the way back needs
     batch: int
-    samples: int  # of an epoch; 0: not told
+    samples: int  # of an epoch; 0: not given
     epochs: int
 
     @property

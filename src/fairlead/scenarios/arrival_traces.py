@@ -1,6 +1,6 @@
 """Reads a trace of arrivals: CSV always, Parquet where pyarrow is installed (the extra `data`).
 
-Row by row, into arrays of numbers: what a file says beside that is told in one line and takes no memory.
+Row by row, into arrays of numbers; anything else in a file is reported in one line and takes no memory.
 """
 
 from __future__ import annotations

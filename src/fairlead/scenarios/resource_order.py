@@ -1,8 +1,8 @@
 """The order in which worlds of tasks have their resources: those that tasks need, by role, then the others.
 
-It depends neither on the order in the file nor on names, so nothing that is decided does. Resources of one role stand
-by all else that is told of them: if that is alike too, they are interchangeable. A resource that no task needs is given
-to nobody. Called by `fairlead.sim.tasks.plan` and by its oracle.
+It depends neither on the order in the file nor on names, so no decision does. Resources of one role are ordered by all
+else that the scenario says of them; if that is equal too, they are interchangeable. Tasks get nothing of a resource
+that none needs. Called by `fairlead.sim.tasks.plan` and by its oracle.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def run_measure(args: argparse.Namespace) -> int:
     lanes = max(1.0, found.machine.cores / args.threads)  # workloads that need not wait for each other
     try:
         _show(console(stderr=args.json == "-"), found, lanes)
-    finally:  # a reader of the tables who has gone (`| head`) does not cost the files
+    finally:  # files are written even when the reader of the tables is gone (`| head`)
         write_outputs(args, _document(args, models, found, lanes))
         if args.scenario:
             write_whole(Path(args.scenario), scenario_text(found, _accuracy(models)))

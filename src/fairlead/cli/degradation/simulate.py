@@ -39,7 +39,7 @@ def run_simulate(args: argparse.Namespace) -> int:
         if made.by_rho:
             _show_slopes(out, made.by_rho)
         foot(out, document["assumptions"], args.scenario)
-    finally:  # a reader of the tables who has gone (`| head`) does not cost the files
+    finally:  # files are written even when the reader of the tables is gone (`| head`)
         write_outputs(args, document)
     return 0
 

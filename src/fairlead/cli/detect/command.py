@@ -56,7 +56,7 @@ def _positive(args: argparse.Namespace, name: str) -> float:
 
 
 def _watch(watch: Watch, words: list[str], args: argparse.Namespace) -> int:
-    """Tell what changes until a signal ends it: there is no other end, so that is exit code 0."""
+    """Report changes until a signal ends it. There is no other end, so that is exit code 0."""
     end = threading.Event()
     said: dict[str, str] = {}
     with on_stop(lambda *_: end.set()):
@@ -72,7 +72,7 @@ def _watch(watch: Watch, words: list[str], args: argparse.Namespace) -> int:
 
 
 def _tell(watch: Watch, words: list[str], args: argparse.Namespace) -> None:
-    """The changes as lines; in another form the whole of it. Files of labels are seldom written: cards wear out."""
+    """Print changes as lines, other forms whole. Label files are written seldom, because memory cards wear out."""
     if args.form == "table":
         for line in words:
             say(f"{_now()} {line}", flush=True)

@@ -55,7 +55,7 @@ def run_explain(args: argparse.Namespace) -> int:
         head(out, scenario.name, scenario.title, scenario.workload_in_words(), args.overrides)
         show(out, document)
         foot(out, document["assumptions"], args.scenario)
-    finally:  # a reader of the tables who has gone (`| head`) does not cost the files
+    finally:  # files are written even when the reader of the tables is gone (`| head`)
         write_outputs(args, document)
     return 0
 

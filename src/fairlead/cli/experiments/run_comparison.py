@@ -112,7 +112,7 @@ def answer(
     document = as_document(result, args.overrides, sweep)
     try:  # the tables before the files: a full disk then costs the files alone
         show(console(stderr=args.json == "-"), document)
-    finally:  # and a reader of the tables who has gone (`| head`) does not cost the files
+    finally:  # files are written even when the reader of the tables is gone (`| head`)
         code = _close(result, checkpoint)
         if logs and result.runs:
             note(f"decision logs written to {logs}")
@@ -212,7 +212,7 @@ def _fallback_line(result: Comparison, name: str) -> str:
 
 
 def _by_line(failures: Mapping[str, str]) -> dict[str, list[str]]:
-    """What went wrong, each once, with the policies that it went wrong for."""
+    """Each error once, with the policies that had it."""
     lines: dict[str, list[str]] = {}
     for name, line in sorted(failures.items()):
         lines.setdefault(line, []).append(name)
@@ -220,7 +220,7 @@ def _by_line(failures: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _close(result: Comparison, checkpoint: Path | None) -> int:
-    """Say what is not whole and where it is kept, and the exit code for it."""
+    """Say what is incomplete and where it is kept; the exit code."""
     for line in result.warnings:
         note(f"fairlead: {line}")
     for name in result.policies:

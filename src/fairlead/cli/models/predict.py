@@ -55,7 +55,7 @@ def run_predict(args: argparse.Namespace) -> int:
 
 
 def _every() -> list[TimedDevice]:
-    """All devices; calibrations that can't be read are told and left out."""
+    """All devices; calibrations that can't be read are reported and left out."""
     found = []
     for one in all_devices():
         if isinstance(one, UserError):

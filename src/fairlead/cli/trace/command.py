@@ -39,7 +39,7 @@ from fairlead.profile.trace.progress_lines import FALL, Telling
 _TASKS = Path(__file__).parents[2] / "learn" / "trace_tasks"
 _NAME = r"[A-Za-z][\w-]{0,59}"
 _MOST = 1000  # of CPUs, repeats and the like
-_NOISY = 0.1  # runs alike that lie further apart are told of
+_NOISY = 0.1  # equal runs that lie further apart are reported
 
 
 def run_trace(args: argparse.Namespace) -> int:

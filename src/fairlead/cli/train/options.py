@@ -8,7 +8,7 @@ from typing import Any
 from fairlead.cli.options import SCENARIO, add_set, command
 from fairlead.learn.shared.settings import TAPFINGER_STEPS
 
-#: Steps of a training, unless told; TapFinger's are known where nothing else is installed, too.
+#: Default steps of a training; TapFinger's are known even where nothing else is installed.
 ASET_STEPS, ECSRL_STEPS = 60_000, 6_000_000
 
 _DESCRIPTION = """\

@@ -6,7 +6,7 @@ relaxation of scheduling; Dyer and Wolsey 1990, Sousa and Wolsey 1992)
 
     successes  <=  sum_q,t servers[q] * slot_ms * p[q, t]  +  sum_i max(0, 1 - cost_i(p))
 
-where cost_i is what request i's cheapest way would pay. This holds for ANY prices: the search for good ones only makes
+where cost_i is what request i's cheapest option costs. This holds for ANY prices: the search for good ones only makes
 the bound tighter, and stopping it early never makes it wrong.
 """
 
@@ -26,7 +26,7 @@ def _paid(prices: Any, sums: Any, q: int, per_ms: float, t_ms: float) -> float:
 
 @inlined
 def _cheapest(way: Any, whole: bool, prices: Any, sums: Any, per_ms: float) -> tuple[float, float]:
-    """(cost, start) of the cheapest stay within the way's window; `per_ms` is slots per ms.
+    """(cost, start) of the cheapest stay within the option's window; `per_ms` is slots per ms.
 
     `whole`: without a break, as a queue serves; exact, since between edges of slots the cost is linear. Otherwise
     (batches, shared nodes) in trials, at no less than all of it in the cheapest slot that the window touches.
@@ -81,7 +81,7 @@ def _use(way: Any, whole: bool, start_ms: float, used: Any, per_ms: float) -> No
 def evaluate(
     ways: Any, every: int, servers: Any, whole: Any, prices: Any, per_ms: float, sums: Any, used: Any
 ) -> float:
-    """The bound that these prices prove; `used` takes the server time of everyone's cheapest way.
+    """The bound that these prices prove; `used` takes the server time of each request's cheapest option.
 
     Only every n-th request is looked at (`every` > 1: for a rough search), against that part of the servers.
     """

@@ -1,7 +1,7 @@
-"""Every way in which a request could still succeed: which stations it would use, from when, until when, for how long.
+"""Every option by which a request could still succeed: the stations it would use, from when, until when, for how long.
 
 Made from a plan and a workload with all draws known (work, network, quality), for `prices`. Only what no policy can
-change is counted: a way is left out only when it fails whatever else happens, so the set is never too small.
+change is counted: an option is left out only when it fails whatever else happens, so the set is never too small.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead.sim.serving.world_arrays import Plan
 #: which the world takes a late answer for one in time.
 SLACK_MS: Final = 1e-6
 
-#: One way to succeed: `work_ms` of one server of a station within release..due.
+#: One option: `work_ms` of one server of a station within release..due.
 WAY: Final = np.dtype(
     [
         ("station", np.int32),
@@ -33,14 +33,14 @@ WAY: Final = np.dtype(
 
 
 class ServiceOptions(NamedTuple):
-    """The ways of all requests: those of request i are `first[start[i] : start[i + 1]]`."""
+    """The options of all requests: those of request i are `first[start[i] : start[i + 1]]`."""
 
     start: Any  # int64 (R + 1,)
     first: Any  # WAY
     second: Any  # WAY: second inferences, see `then`
 
 
-_CHUNK: Final = 50_000  # requests at a time: there is room for the most ways that they could have
+_CHUNK: Final = 50_000  # requests at a time: there is room for the most options that they could have
 
 
 class Links(NamedTuple):
@@ -53,7 +53,7 @@ class Links(NamedTuple):
 
 
 def service_options_of(plan: Plan, workload: DrawnWorkload) -> ServiceOptions:
-    """All ways of all requests."""
+    """All options of all requests."""
     links = _timeline(plan)
     bindable = np.zeros((max(1, len(workload.streams)), len(plan.deployments)), np.bool_)
     start = np.zeros(len(workload.requests) + 1, np.int64)
@@ -179,7 +179,7 @@ def _find(
     plan: Any, links: Any, requests: Any, draws: Any, seed: int, bindable: Any, start: Any,
     first: Any, second: Any, before: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fill in `start` and the ways of a chunk; returns how many first and second ones. `before`: second ones so far."""
+    """Fill in `start` and a chunk's options; returns the counts of first and second. `before`: second ones so far."""
     rules, n, m = plan.rules[0], 0, 0
     for i in range(len(requests)):
         start[i] = n
@@ -217,7 +217,7 @@ def _find_second(
     plan: Any, links: Any, request: Any, draw: Any, seed: int, d: int,
     release_ms: float, alone_ms: float, deadline_ms: float, first: Any, n: int, second: Any, m: int, before: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Add the ways by a second inference after a first one on `d` that is not good enough; returns the new counts."""
+    """Add the options by a second inference after a poor first one on `d`; returns the new counts."""
     deployment, rules = plan.deployments[d], plan.rules[0]
     earliest_ms = release_ms + alone_ms - SLACK_MS
     row, back_ms = request.site, 0.0

@@ -35,7 +35,7 @@ def success_bound(plan: Plan, workload: DrawnWorkload) -> float:
 
 
 def _most_successes(ways: ServiceOptions, servers: Any, whole: Any) -> int:
-    most = int(np.count_nonzero(np.diff(ways.start)))  # what zero prices prove: those that have a way at all
+    most = int(np.count_nonzero(np.diff(ways.start)))  # what zero prices prove: those with any option
     if most == 0:
         return 0
     search = _Search(ways, servers, whole)

@@ -4,7 +4,7 @@ One variable for each task, cluster that it reaches, amounts and start; its valu
 so. Everyone is done once, no cluster gives more than it has at any step nor, in single-task mode, starts more than one
 task in a step, and the sum of completion times is least. A schedule is a 0/1 solution, so none can be below the
 optimum: none that neither resizes nor pre-empts, on a workload without noise and with links that do not change. Starts
-later than `LATEST` steps after arrival are one variable that takes nothing from anybody, so that leaving them out keeps
+later than `LATEST` steps after arrival are one variable that uses no resources, so that leaving them out keeps
 the bound valid. HiGHS solves it.
 """
 

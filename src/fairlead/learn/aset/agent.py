@@ -56,7 +56,7 @@ _STAY: Final = 4  # places of one scenario in a row: few enough to mix, enough t
 
 @dataclass(frozen=True)
 class AsetSettings:
-    """What the training of an ASET agent can be told."""
+    """The settings of a training of an ASET agent."""
 
     mix: bool = False
     """Whether it sees the deadlines and accuracies asked for, and the delays of links, beside ASET's state."""

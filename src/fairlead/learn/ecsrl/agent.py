@@ -39,11 +39,11 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class EcsrlSettings:
-    """What the training of an ECSRL agent can be told."""
+    """The settings of a training of an ECSRL agent."""
 
     objective: Literal["weighted", "constraint"] = "weighted"
     energy_weight: float = 0.0
-    """What a joule costs where the agent is used; the network is told."""
+    """What a joule costs where the agent is used; an input of the network."""
     degradation_weight: float = 0.0
     """The same for a request that takes as long again as alone."""
     energy_weights: Range = (0.0, 0.0)

@@ -1,7 +1,7 @@
 """The checkpoint of a training as one file: tensors and plain data, which reading it can't make run anything.
 
 `torch.load` refuses whatever else is in the file, since a checkpoint may come from another machine. Arrays become
-tensors when they are written; whoever reads takes them back with `array_like`. Used by all trainings.
+tensors when they are written; readers turn them back with `array_like`. Used by all trainings.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes a bundle of a network: `model.onnx`, `manifest.json` and the curve of its training in one folder.
 
 What runs a bundle needs no torch (fairlead.policies). Called by `training`. The manifest is written last, with the hash
-of the model: whoever finds a manifest of another model knows that it does not belong to it.
+of the model, so that a reader notices a manifest of another model.
 """
 
 from __future__ import annotations

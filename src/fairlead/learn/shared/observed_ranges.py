@@ -1,6 +1,6 @@
 """What observations were seen in training: the range and the median of every input, for the manifest.
 
-Outside of that range nobody knows what the network does, and the runtime asks the fallback rule instead. Filled by
+Outside of that range the network's behaviour is unknown, and the runtime asks the fallback rule instead. Filled by
 `training` after each step; bounded in memory however long that takes.
 """
 

@@ -30,7 +30,7 @@ _OPTIONS = (
 _SHARES = ("gamma", "gae_lambda", "epsilon_first", "epsilon_last", "exploration", "clip", "discount", "trace")
 _MAY_BE_NONE = ("clone",)
 _NEVER_NONE = ("budget_us",)
-TAPFINGER_STEPS: Final = 500_000  #: Joint decisions that a training of TapFinger takes unless told otherwise.
+TAPFINGER_STEPS: Final = 500_000  #: Joint decisions in a training of TapFinger, by default.
 S = TypeVar("S", bound="DataclassInstance")
 
 

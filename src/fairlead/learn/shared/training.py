@@ -8,7 +8,7 @@ A checkpoint is written after each validation and when training is stopped. Resu
 replay buffer, the states of all random generators, the number of steps (and so the schedules), the curve, the best
 agent and what was seen of observations. Episodes under way are not restored, nor workloads drawn ahead: others begin.
 
-Nothing here prints: the caller is told through `Tell`.
+Nothing here prints: progress goes to the caller through `Tell`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _REPLAY: Final = ("observations", "next_observations", "actions", "rewards", "do
 
 
 class Tell(Protocol):
-    """Who is told how training goes."""
+    """Receives the progress of a training."""
 
     def doing(self, what: str) -> None:
         """What is under way."""

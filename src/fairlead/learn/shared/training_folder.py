@@ -1,4 +1,4 @@
-"""The folder of a training: what may be in it, who is at work there, whose checkpoint it has. Used by all trainings."""
+"""The folder of a training: what may be in it, which process works in it, whose checkpoint it has."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Choose = Callable[[Any, Any], Any]  # observations (B, F), masks (B, A) -> actio
 
 
 class Stopped(Exception):
-    """Someone wants training to end."""
+    """Training was asked to end."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What stands in for the graph network in the ablations: perceptrons that see a node and sums of its neighbours.
 
-Clusters know what runs on them and what they see, summed up; nobody knows of other clusters. Used by
+Clusters know what runs on them and what they see, summed up, and nothing of other clusters. Used by
 `network`.
 """
 

@@ -87,7 +87,7 @@ class HanLayer(nn.Module):
         return made
 
     def _attend(self, sent: torch.Tensor, score: torch.Tensor, asks: torch.Tensor, edges: Links) -> torch.Tensor:
-        """(B, to, hidden) from (B, from, hidden), (B, from, heads) and (B, to, heads); who has no neighbour gets 0."""
+        """(B, to, hidden) from (B, from, hidden), (B, from, heads) and (B, to, heads); without neighbours 0."""
         b, n, hidden = sent.shape
         values = sent.view(b, n, self.heads, hidden // self.heads).transpose(1, 2)  # (B, heads, from, width)
         scores = asks.transpose(1, 2)[..., None] + score.transpose(1, 2)[:, :, None]  # (B, heads, to, from)
@@ -112,7 +112,7 @@ class Han(nn.Module):
     def forward(self, features: Graph, seen: torch.Tensor, runs_on: torch.Tensor) -> Graph:
         """Embeddings of all nodes; `seen` (B, U, N) and `runs_on` (B, R, N) are the edges of tasks to clusters.
 
-        What is padding has an embedding too, which nobody looks at.
+        Padding has an embedding too, which is never read.
         """
         everyone = torch.ones_like(features["cluster"][..., :1]).transpose(1, 2)
         tasks = {"pending": seen, "running": runs_on, "shortcut": everyone}

@@ -187,7 +187,7 @@ class TapFinger(nn.Module):
             tokens = encoder(tokens, away)
         mean = (tokens * counts[..., None]).sum(1, keepdim=True) / counts.sum(1)[:, None, None]
         keys = self.key(tokens)
-        if self.ablation in ("no-pointer", "vanilla"):  # no task is told from another, only from nothing
+        if self.ablation in ("no-pointer", "vanilla"):  # tasks are told from nothing, not from each other
             keys = torch.cat([torch.zeros_like(keys[:, :-1]), keys[:, -1:]], 1)
         scores = self.score(torch.tanh(keys + self.query(mean)))[..., 0].view(b, n, p + 1)
         fits = x.fits * (x.fits.cumsum(-1) == 1) if self.ablation == "vanilla" else x.fits  # the first of them

@@ -168,7 +168,7 @@ def play_greedily(
 ) -> Any:  # fmt: skip
     """The mean completion time of each workload, of a seed and a rate, under the most likely choices (W,).
 
-    Where nothing runs and nobody wants anything, the tuned rule decides, as for a bundle. Stopped, NaN may be left.
+    Where nothing runs and no agent wants anything, the tuned rule decides, as for a bundle. Stopped, NaN may be left.
     """
     rates = [rate for _, rate in workloads]
     batch = TaskBatch(world.plan, len(rates), lambda b, episode: (workloads[b][0] + episode, rates[b]), prior)

@@ -1,7 +1,7 @@
 """TapFinger's multi-agent PPO: clone the tuned rule, then learn to be better than it.
 
 One network decides for all clusters (MAPPO, Yu et al. 2022, with shared weights); the policy of an agent is
-Pr(task) Pr(amounts | task)^m, where m is 0 for who lost the task to another in conflict resolution (equations 13 and 14
+Pr(task) Pr(amounts | task)^m, where m is 0 for agents that lost the task in conflict resolution (equations 13 and 14
 of the paper). The reward of a decision is what it saves: the tasks alive, summed over the steps to come, if the tuned
 rule takes over before it, less those if it takes over after it, on several futures that are drawn. Over an episode that
 adds up to the gap to the rule, on average, if the horizon outlasts what decisions lead to. What an agent learns from is
@@ -41,7 +41,7 @@ _NEVER: Final = -1e6  # log probability of what is masked, or less
 
 @dataclass(frozen=True)
 class TapFingerSettings:
-    """What the training of a TapFinger agent can be told."""
+    """The settings of a training of a TapFinger agent."""
 
     size: str = "small"
     """Of the network: small or paper."""
@@ -68,7 +68,7 @@ class TapFingerSettings:
     horizon: int = 16
     """Steps that it is looked ahead, under the tuned rule, to tell what a decision was worth."""
     futures: int = 4
-    """Futures, drawn anew for every step of time, on which that is told."""
+    """Futures, drawn anew for every step of time, on which savings are computed."""
     discount: float = 0.0
     """Of what later decisions save, for each step of time; 0: those of the same step count alone."""
     trace: float = 1.0
@@ -218,7 +218,7 @@ class Training:
         self.batch.copy_from(np.repeat(np.arange(0, size, group) + member, group))
 
     def _epochs(self, loss_of: Any, left: float) -> float:
-        """Learn from the roll-out; the mean of what the loss tells."""
+        """Learn from the roll-out; the mean of the figure that the loss reports."""
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate * max(0.1, left)
         rows, told = self._roll.reward.numel(), []
@@ -251,7 +251,7 @@ class Training:
         return loss - self.settings.entropy * left * entropy, entropy.detach()
 
     def _of_free(self, x: Inputs, figures: torch.Tensor) -> torch.Tensor:
-        """The mean over agents that could do something, of whom there are as many in all pieces as on average."""
+        """The mean over agents that could act; every piece is counted with their average number."""
         return (figures * (x.fits.sum(-1) > 0)).sum() / (len(figures) * self._roll.free)
 
     def _value_loss(self, value: torch.Tensor, part: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -44,7 +44,7 @@ from fairlead.sim.tasks.world_file import TaskWorld, load_task_world
 
 
 class Tell(Protocol):
-    """Who is told how training goes."""
+    """Receives the progress of a training."""
 
     def doing(self, what: str) -> None:
         """What is under way."""

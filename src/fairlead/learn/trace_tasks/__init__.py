@@ -1,1 +1,1 @@
-"""Tasks for `fairlead trace` that ship: programs of their own, run with `python -m`. Nobody imports them."""
+"""Tasks for `fairlead trace` that ship: programs of their own, run with `python -m` and never imported."""

@@ -1,6 +1,6 @@
 """A document of degradation matrices, as the report reads it: checked once, then a list of devices with their plots.
 
-Whoever measures matrices (the simulator, a real machine) writes such a document. Called by `degradation_page` and
+Both sources of matrices, simulator and real machine, write such documents. Called by `degradation_page` and
 `plot_files`.
 """
 

@@ -1,7 +1,6 @@
 """Findings in words: numbers with their intervals, and the verdict on a label; `task_phrases` has that on tasks.
 
-Called by the page, the tables, the commands and the plots' text alternatives. Plain text: whoever puts it into HTML
-escapes it.
+Called by the page, the tables, the commands and the plots' text alternatives. Plain text, which HTML pages escape.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ NOTHING = "\N{EN DASH}"
 _BETWEEN = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 _NARROW = 0.1  # points: intervals narrower than this get a second decimal
 _ENERGY = "energy_per_success_mj"
-_NAMED = 4  # so many that are not told apart from the best are named
+_NAMED = 4  # of the policies that may be as good as the best, so many are named
 
 
 def plus_minus(e: Estimate, form: str) -> str:
@@ -49,7 +48,7 @@ def told_apart(difference: Estimate) -> bool:
 
 
 def verdict(point: Point) -> str:
-    """Who is best, how far ahead of whom, how far from what is possible; where that is a tie, who needs less energy."""
+    """The best policy, its lead, its gap to the bound; on a tie, which policy needs less energy."""
     if not point.ranking:
         return "No seed is finished, so there is nothing to say yet."
     if math.isnan(point.figure(point.ranking[0], "success").mean):
@@ -60,12 +59,12 @@ def verdict(point: Point) -> str:
 
 
 def leader(point: Point) -> str:
-    """Who is best, or only leads."""
+    """The best policy, or the one that only leads."""
     return f"{point.ranking[0]} {'leads' if _level(point) else 'is best'}"
 
 
 def _level(point: Point) -> list[str]:
-    """Those that the best is not told apart from."""
+    """The policies that may be as good as the best."""
     return [p for p in point.ranking[1:] if not told_apart(point.behind_best(p))]
 
 
@@ -75,7 +74,7 @@ def behind(point: Point, policy: str) -> Estimate:
 
 
 def fell_back(point: Point) -> str:
-    """Who did not decide everything itself."""
+    """The learned policies for which a rule decided at times."""
     shares = {policy: point.figure(policy, "fallback_share").mean for policy in point.ranking}
     fallen = {policy: share for policy, share in shares.items() if share > 0}
     return "".join(
@@ -84,7 +83,7 @@ def fell_back(point: Point) -> str:
 
 
 def lead(point: Point, say: Callable[[Estimate], str]) -> str:
-    """How far ahead of the second the best is, and whom it is not told apart from; `say` writes a difference."""
+    """The lead of the best over the second, and which policies may be as good; `say` writes a difference."""
     if len(point.ranking) == 1:
         return " (the only policy)"
     second, level = point.ranking[1], _level(point)
@@ -107,7 +106,7 @@ def _gap(point: Point) -> str:
 
 
 def _energy(point: Point) -> str:
-    """Of the best and those that it is not told apart from: who needs the least energy, if that can be told."""
+    """Of the best and those that may be as good: which needs the least energy, if the intervals show it."""
     best, level = point.ranking[0], _level(point)
     spent = {p: e.mean for p in (best, *level) if (e := point.figure(p, _ENERGY)).mean > 0}
     if len(spent) < 2 or best not in spent:

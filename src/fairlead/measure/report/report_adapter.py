@@ -28,7 +28,7 @@ class ReportAdapter:
     about_tables: str  # what to know of their columns
     plots_of: Callable[[Document, Any, bool], list[Plot]]
     plots_of_all: Callable[[Document, bool], list[Plot]]
-    swept: Mapping[str, str]  # what a sweep is told by: figure -> heading; the first is the objective
+    swept: Mapping[str, str]  # what tables of a sweep show: figure -> heading; the first is the objective
     write: Callable[[Estimate], str]  # one of these as a cell
     bound: str  # what the bound is called
 

@@ -1,7 +1,7 @@
 """The tables of a result: which figures, under which headings, in which units.
 
 The page draws them as HTML (`html`), the commands on a terminal (`cli.experiments.tables`): both have them from here
-alone, so that a figure has one name. Text, not markup; whoever draws it escapes it. `task_tables` has those of tasks.
+alone, so that a figure has one name. Text, not markup, which pages escape. `task_tables` has those of tasks.
 """
 
 from __future__ import annotations

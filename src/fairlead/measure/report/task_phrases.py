@@ -22,7 +22,7 @@ def in_steps(e: Estimate) -> str:
 
 
 def task_verdict(point: TaskPoint) -> str:
-    """Who is best, how far ahead of whom, how far from what is possible, and what it knows that others don't."""
+    """The best policy, its lead, its gap to the bound, and what it knows that others don't."""
     if not point.ranking:
         return "No seed is finished, so there is nothing to say yet."
     mean = in_steps(point.figure(point.ranking[0], point.objective))
@@ -39,7 +39,7 @@ def _gap(point: TaskPoint) -> str:
 
 
 def _powers(point: TaskPoint) -> str:
-    """If the best knows or does what others may not: that, and who is best without."""
+    """If the best has privileges: these, and the best policy without them."""
     best, plain = point.ranking[0], [p for p in point.ranking if not str(point.powers(p))]
     if best in plain:
         return ""
@@ -55,7 +55,7 @@ def _powers(point: TaskPoint) -> str:
 
 
 def _unfinished(point: TaskPoint) -> str:
-    """Who was cut."""
+    """The policies whose runs were cut."""
     shares = {policy: point.figure(policy, "unfinished") for policy in point.ranking}
     cut = [f"{policy} {percent(share)} %" for policy, share in shares.items() if share.mean > 0]
     return f" Unfinished at the end of the run, and counted as finished then: {listed(cut)} of tasks." if cut else ""

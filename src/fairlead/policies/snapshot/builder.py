@@ -31,7 +31,7 @@ from fairlead.policies.snapshot.fleet_arrays import (
 
 _fleet_at: Any = tuple_at(Fleet, FLEET_ARRAYS)
 _state_at: Any = tuple_at(FleetState, STATE_ARRAYS)
-_DOWN: Final = np.inf  # a link that is down, and nobody knows until when
+_DOWN: Final = np.inf  # a link that is down, for an unknown time
 
 
 class SnapshotBuilder:

@@ -1,6 +1,6 @@
 """Scenario to arrays: the one place where the nouns become a `Fleet`.
 
-Called by whoever decides or simulates, once per scenario; expects a scenario that `check` found sound.
+Called once per scenario, by hosts and the simulator; expects a scenario that `check` found sound.
 """
 
 from __future__ import annotations
@@ -177,5 +177,5 @@ def _links(scenario: Scenario) -> Any:
 
 
 def per_kb_ms(bandwidth_mbps: float | None) -> float:
-    """What a kilobyte takes on a link; nothing where no bandwidth is told."""
+    """The time of a kilobyte on a link; 0 where no bandwidth is given."""
     return 0.0 if bandwidth_mbps is None else 8.0 / bandwidth_mbps

@@ -2,7 +2,7 @@
 
 Numbers count up the amounts of all elastic resources, from 0 to the most that a task gets, like the digits of a
 number: the last resource counts by one. Tables of speeds have a column for each, and models that were trained choose
-among them. Everyone who turns amounts into a number or back does it here. `most` and `elastic` are (K,).
+among them. Amounts are turned into a number, and back, only here. `most` and `elastic` are (K,).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def useful(minimum: Any, most: Any, elastic: Any, steps: Any) -> tuple[Any, Any]
     """
     grid = all_allocations(most, elastic)
     kept: list[int] = []
-    for a in np.lexsort((grid.sum(axis=1), steps)):  # by steps: whoever comes later must have less of something
+    for a in np.lexsort((grid.sum(axis=1), steps)):  # by steps: a later one must have less of something
         if np.isfinite(steps[a]) and not any((grid[a] >= grid[c]).all() for c in kept):
             kept.append(int(a))
     amounts = np.repeat(minimum[None], len(kept), axis=0)

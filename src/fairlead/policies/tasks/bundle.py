@@ -1,7 +1,7 @@
 """TapFinger's bundles: a folder with a model, "tasks-1" in and a choice for each cluster out, and what it was made for.
 
-What can't be read of a bundle is a `Fault`, for which a rule decides; one for other tasks is a UserError, since whoever
-compares policies wants to know. Run by `learned`.
+A bundle that can't be read is a `Fault`, and a rule decides instead; a bundle for other tasks is a UserError, since a
+user who compares policies wants to know. Run by `learned`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Runs TapFinger's bundles, without torch: one call decides for all clusters together.
 
 Observe, ask the model for each cluster's slot and amounts, give a task that several want to one of them
-(fairlead.policies.conflicts). Who lost chooses again: in multi-task mode when the policy is asked again, in single-task
-mode at once, beside what was started. When the model can't be asked, answers without sense, or would start nothing
-while tasks wait and nothing runs, a rule decides and a counter goes up: the scenario's tuned rule, or `min` where there
-is none. Found by name through `fairlead.sim.tasks.policy_catalog`.
+(fairlead.policies.conflicts). A cluster that lost its task chooses again: in multi-task mode when the policy is asked
+again, in single-task mode at once, beside what was started. When the model can't be asked, answers without sense, or
+would start nothing while tasks wait and nothing runs, a rule decides and a counter goes up: the scenario's tuned rule,
+or `min` where there is none. Found by name through `fairlead.sim.tasks.policy_catalog`.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _look(
     snapshot: Snapshot, out: Observations, cluster_low: Any, cluster_high: Any, pending_low: Any, pending_high: Any,
     running_low: Any, running_high: Any,
 ) -> bool:  # fmt: skip
-    """Observe, and whether all of it lies in the ranges of training; rows that nobody is in do."""
+    """Observe, and whether all of it lies in the ranges of training. Empty rows do."""
     observe(snapshot, out, 0)
     inside = True
     for n in range(out.cluster.shape[1]):
@@ -221,9 +221,9 @@ def _settle(
     snapshot: Snapshot, seen: Observations, slot: Any, allocation: Any, score: Any,
     wanted: Any, prior: Any, amounts: Any, which: int, went: Any, out: Placements, placed: int,
 ) -> int:  # fmt: skip
-    """Write down who starts what, after what is placed; how many do. -1: the answer makes no sense.
+    """Append the clusters' starts to the placements; how many there are. -1: the model's answer makes no sense.
 
-    The claims of clusters are filled in, and who has had its go: who wants nothing, or starts something.
+    Fills in the claims of clusters and which clusters have acted: those that want nothing, and those that start a task.
     """
     clusters, slots = seen.slots.shape[1:]
     for n in range(clusters):

@@ -1,4 +1,4 @@
-"""What the TapFinger agent sees of a snapshot: the nodes of its graph and who is next to whom, as padded arrays.
+"""What the TapFinger agent sees of a snapshot: the nodes and edges of its graph, as padded arrays.
 
 "tasks-1": of every cluster what is free and what it has of each resource, tasks that it sees and that queue behind; of
 every pending task its minimum, type, how long it has waited and whether it has run; of every running task its amounts,

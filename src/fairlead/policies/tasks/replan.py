@@ -1,6 +1,6 @@
 """What policies share that plan all tasks anew at every step, those that run included. Not a policy itself.
 
-    tasks = gather(snapshot)                 everyone, by arrival
+    tasks = gather(snapshot)                 all tasks, by arrival
     settle(snapshot, tasks, ...)             the minimum for each, on its cluster or on the one with the most room
     ... give out what is left ...
     emit(snapshot, tasks, out)               the placements that lead from what is to what is planned
@@ -35,7 +35,7 @@ class Tasks(NamedTuple):
 
 @jit
 def gather(snapshot: Snapshot) -> Tasks:
-    """Everyone, with nothing given out yet."""
+    """All tasks, with nothing given out yet."""
     runs, waits = len(snapshot.running), len(snapshot.pending)
     numbers, rows = np.empty(runs + waits, np.int64), np.empty(runs + waits, np.int64)
     for r in range(runs):
@@ -124,7 +124,7 @@ def grow(tasks: Tasks, t: int, k: int) -> None:
 def emit(snapshot: Snapshot, tasks: Tasks, out: Placements) -> int:
     """Write the placements: what is freed first, then what needs it."""
     count = 0
-    for t in range(len(tasks.row)):  # who has to go
+    for t in range(len(tasks.row)):  # which are pre-empted
         if tasks.was[t] >= 0 and tasks.to[t] != tasks.was[t]:
             count = _write(out, count, snapshot.running[tasks.row[t]].task, tasks.was[t], PREEMPT, tasks.amounts[t])
     for growing in (False, True):  # who gets less, then who gets more

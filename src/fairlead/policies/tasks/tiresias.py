@@ -2,8 +2,8 @@
 
 Gu et al., NSDI 2019, as TapFinger (section 5.1) has it: two queues, a task moves to the second when the GPUs that it
 has been given times steps (CPUs where tasks get none) reach a threshold, the median of what tasks take; inside a queue
-by the step of the first start. Who has not started yet can't have started before them: they follow, by arrival,
-so nobody is pre-empted for one of the same queue that never ran. Tasks keep their cluster while they run; one that was
+by the step of the first start. Tasks that have not started yet follow, by arrival, so no task is pre-empted for one of
+the same queue that never ran. Tasks keep their cluster while they run; one that was
 pre-empted may start again anywhere.
 """
 

@@ -1,7 +1,7 @@
-"""Whether somebody else used our cores while we measured: what the kernel counts as busy, less what we ran ourselves.
+"""The share of our cores that other processes used while we measured: what the kernel counts as busy, less our own.
 
-Time that a hypervisor took from us counts as somebody else's. Called by `timed_mix`. Where the kernel tells nothing,
-nobody else is seen.
+Time that a hypervisor took from us counts as other use. Called by `timed_mix`. Where the kernel gives no counts, the
+share is 0.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def shells(most: int, models: int) -> list[list[Mix]]:
     found: list[list[Mix]] = []
     for n in range(1, most + 2):
         up: list[Mix] = [*((n, i) for i in range(n + 1)), *((i, n) for i in range(n - 1, -1, -1))]
-        found.append([mix for mix in (up if n % 2 else up[::-1]) if min(mix) <= most])  # both at most + 1 serve nobody
+        found.append([mix for mix in (up if n % 2 else up[::-1]) if min(mix) <= most])  # no matrix has both at most + 1
     return found
 
 

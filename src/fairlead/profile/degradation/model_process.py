@@ -1,8 +1,8 @@
 """A process that runs one model again and again. `process_pool` starts it and talks to it by pipes.
 
-Lines of JSON in, lines of JSON out. It loads the model, warms up and tells its memory; then it rests until it is told
-to `run`, and runs until it is told to `rest`. In between it can be told to count anew (`mark`) and asked for the times
-of its runs since (`tell`). When its input ends, as when the parent dies in whatever way, it ends too.
+Lines of JSON in, lines of JSON out. It loads the model, warms up and reports its memory; then it rests until `run`,
+and runs until `rest`. In between, `mark` makes it count anew, and `tell` makes it report the times of its runs since
+then. When its input ends, as when the parent dies in whatever way, it ends too.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def main() -> None:
         return
     _tell(**memory)
     while True:
-        _next()  # there is but one thing to be told at rest
+        _next()  # at rest there is only one command
         _run(once)
 
 
 def _run(once: Callable[[], Any]) -> None:
-    """Run until told to rest; the first run is not counted."""
+    """Run until `rest`; the first run is not counted."""
     once()
     _tell(running=True)
     times_ms: list[float] = []

@@ -109,12 +109,12 @@ class ProcessPool:
             process.say(do="mark")
 
     def wait(self, seconds: float) -> None:
-        """Let them run so long; who dies meanwhile is noticed at once."""
+        """Let them run for this long; a process that dies is noticed at once."""
         active = {process.output: process for process in self._active()}
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             for output in select.select(list(active), [], [], left)[0]:
-                active[output].hear()  # nobody speaks unasked but by dying
+                active[output].hear()  # without a question, output means that the process died
 
     def times_ms(self) -> list[list[float]]:
         """Of each model, the times of all runs since the mark; they go on."""

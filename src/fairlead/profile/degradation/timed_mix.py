@@ -1,4 +1,4 @@
-"""One mix of models on this machine: runs it, if memory allows, until its times are known; tells who disturbed.
+"""One mix of models on this machine: runs it, if memory allows, until its times are known; notes disturbance.
 
 Between `measurement`, which says what mixes, and `process_pool`, which has the processes.
 """

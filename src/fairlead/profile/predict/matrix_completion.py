@@ -42,7 +42,7 @@ class Together:
         return times, deviations
 
     def interval(self, times_ms: Array, deviations: Array) -> tuple[Array, Array]:
-        """Where nine of ten are, of what `complete` told."""
+        """The interval in which nine of ten predictions of `complete` lie."""
         middle = np.log(times_ms) + deviations**2
         return np.exp(middle - _NINETY * deviations), np.exp(middle + _NINETY * deviations)
 

@@ -15,7 +15,7 @@ from fairlead.profile.predict.rates import fit_near, fit_population
 from fairlead.profile.predict.timing_tables import Table, amounts_of
 
 PROBES = 3  #: models that are timed on a new device
-_TIMED = 0.1  # deviation of rates from a time that was taken: what is told less surely counts less
+_TIMED = 0.1  # deviation of rates from a time that was taken: less certain times count less
 
 
 class Newcomers:

@@ -1,6 +1,6 @@
 """What a model takes on a device: time with an interval, energy, memory, and whether it can run there at all.
 
-Joins an analysis with a device; called by the cli, and by whoever decides where models go.
+Joins an analysis with a device; called by the cli, and for placing models.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Prediction:
 
     device: TimedDevice
     precision: str
-    time: PredictedTime | None  # None: it can't be told
+    time: PredictedTime | None  # None: unknown
     energy_mj: float | None
     memory_mb: float
     against: tuple[str, ...]  # why it can't run there; empty: it can

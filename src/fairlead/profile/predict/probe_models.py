@@ -32,7 +32,7 @@ class _Net:
         self.channels = {"x": shape[1]}
 
     def add(self, operator: str, *inputs: str, channels: int | None = None, **attributes: Any) -> str:
-        """Any operator; it has as many channels as its first input unless told."""
+        """Any operator; by default it has as many channels as its first input."""
         name = f"{operator.lower()}{len(self._nodes)}"
         self._nodes.append(self._helper.make_node(operator, inputs, [name], name=name, **attributes))
         self.channels[name] = channels if channels is not None else self.channels.get(inputs[0], 0)

@@ -1,4 +1,4 @@
-"""How a device's time for a model is told from what the model asks for, with an interval. One class for each way in
+"""Predicts a device's time for a model from what the model asks for, with an interval. One class for each way in
 which devices are known: by rates of kernels that were timed one by one, by rates fitted to whole models, and the Edge
 TPU with its small memory behind a host. Pure arithmetic; made by `timed_devices` and `calibration`, called by
 `prediction`.

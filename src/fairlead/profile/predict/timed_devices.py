@@ -30,7 +30,7 @@ FEW = 0.05  # of the models of a table: an entry that has less is no benchmark
 
 @dataclass(frozen=True, kw_only=True)
 class TimedDevice:
-    """A device with all that a prediction needs. What nobody told is None."""
+    """A device with all that a prediction needs. Unknown values are None."""
 
     name: str
     title: str
@@ -79,7 +79,7 @@ def find_device(name: str) -> TimedDevice:
 
 
 def all_devices() -> Iterator[TimedDevice | UserError]:
-    """Every device that is known; in the place of a calibration that can't be read, why."""
+    """Every device that is known; for a calibration that can't be read, the reason instead."""
     for name in known_devices():
         try:
             yield find_device(name)

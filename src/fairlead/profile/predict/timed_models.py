@@ -22,7 +22,7 @@ from fairlead.profile.predict.speeds import KernelSpeed, PredictedTime, Speed
 
 @dataclass(frozen=True)
 class Measured:
-    """A model: what it asks for, told without a run, and what was timed."""
+    """A model: what it asks for, computed without a run, and what was timed."""
 
     name: str
     family: str
@@ -37,7 +37,7 @@ class Measured:
 
 
 def measure_model(path: Path, sizes: Mapping[str, int] | None = None, family: str | None = None) -> Measured:
-    """Time it, on one thread; its family is told by its name."""
+    """Time it, on one thread; its name shows its family."""
     timed = measure_runs(path, sizes)
     works = works_of(analyse(path, sizes))
     return Measured(path.stem, family or family_of(path.stem), works, timed.kernels, min(timed.thread_ms))

@@ -1,4 +1,4 @@
-"""What a traced task can be given on this machine: CPUs and GPUs, and how a process is told of them.
+"""What a traced task can be given on this machine: CPUs and GPUs, and how a process gets them.
 
 Called by `allocation_grid` and the command; starts nothing. CPUs come by affinity, GPUs by CUDA_VISIBLE_DEVICES.
 """
@@ -14,7 +14,7 @@ from fairlead.detect.nvml import Nvml
 from fairlead.domain.errors import UserError
 from fairlead.profile.machine import Limits
 
-_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM", "RAYON")  # who asks for NAME_NUM_THREADS
+_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM", "RAYON")  # libraries that read NAME_NUM_THREADS
 _TOPOLOGY = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 

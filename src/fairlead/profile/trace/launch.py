@@ -15,7 +15,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h; it outlives the exec
 
 
 def main(parent: str, cpus: str, *command: str) -> None:
-    """Never returns."""
+    """Start the program; never returns."""
     os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(",")])
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):  # it has gone before it could be noticed

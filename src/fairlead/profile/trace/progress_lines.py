@@ -1,4 +1,4 @@
-"""What a traced task tells, line by line, and the curve of progress that it makes: the contract of the guide.
+"""What a traced task reports, line by line, and its curve of progress: the contract of the guide.
 
     {"ready": true}                 from here on time counts; else from the start of the program
     {"epoch": 3, "loss": 0.41}      training: the validation loss after an epoch; epoch 0 is before the first
@@ -31,7 +31,7 @@ class Point:
 
 @dataclass
 class Telling:
-    """All that a task has told so far."""
+    """All that a task has reported so far."""
 
     of: int | None = None  # samples in all; None: it trains
     points: list[Point] = field(default_factory=list)
@@ -104,7 +104,7 @@ def found_target(points: Sequence[Point]) -> float:
         )
     target = first - FALL * (first - best)
     digit = 10.0 ** (math.floor(math.log10(abs(target) or 1.0)) - 3)
-    rounded = math.ceil(target / digit - 1e-9) * digit  # up, so that whoever found it reaches it
+    rounded = math.ceil(target / digit - 1e-9) * digit  # up, so that the run that found it reaches it
     return float(f"{rounded:.4g}") if rounded < first else target
 
 

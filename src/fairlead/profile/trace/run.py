@@ -25,7 +25,7 @@ from fairlead.profile.trace.progress_lines import Telling
 
 _LONGEST_LINE = 100_000
 _LOOK_S = 0.5  # how often a process that says nothing is looked at
-_GRACE_S = 3.0  # to end by itself when it is told to
+_GRACE_S = 3.0  # to end by itself after a signal
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Start:
 
 
 def run_task(start: Start, reached: Callable[[Telling], bool], told: Callable[[Telling], None]) -> Telling:
-    """Run it until `reached`, or until it ends by itself; `told` hears of each line. UserError when it fails."""
+    """Run it until `reached`, or until it ends by itself; `told` is called for each line. UserError when it fails."""
     errors = start.folder / "stderr.log"
     telling = Telling()
     with writing(start.folder):

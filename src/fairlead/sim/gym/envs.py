@@ -1,7 +1,7 @@
 """The environments as Gymnasium's single `Env`: a batch of one world behind Gymnasium's interface.
 
-Users make them by name: `gymnasium.make("fairlead.sim.gym:fairlead/Dispatch-v1", scenario="ecsrl")`. What is observed,
-done and rewarded is told by `DispatchBatch` and `WindowBatch`.
+Users make them by name: `gymnasium.make("fairlead.sim.gym:fairlead/Dispatch-v1", scenario="ecsrl")`. Observations,
+actions and rewards are described in `DispatchBatch` and `WindowBatch`.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ each of its slots whether the task fits, and the task), then all clusters. Of th
 row, without the second part; in single-task mode then a 1 for the cluster whose turn it is. *Action*: 0 is nothing; 1 +
 slot * allocations + allocation starts the task in a slot with these amounts of the elastic resources (of several
 clusters: their actions one after the other, without another 0). What is not possible counts as nothing. *Time* goes on
-when nobody has started anything (multi-task mode), or when every cluster has had its go (single-task mode): who lost
-its task to another chooses again. In the single environment in single-task mode clusters take turns, in their order:
-only actions of the one whose turn it is are possible, clusters that can start nothing are passed over, and time goes on
-when all have had their turn. Steps in which nothing could be done are skipped. *Reward*: minus the tasks alive, summed
-over the steps of time that went by, for every agent the same. *End*: all tasks are done; cut after the scenario's
-`most_steps`.
+when no cluster has started anything (multi-task mode), or when every cluster has acted (single-task mode); a cluster
+that lost its task to another chooses again. In the single environment in single-task mode clusters take turns, in their
+order: only actions of the one whose turn it is are possible, clusters that can start nothing are passed over, and time
+goes on when all have had their turn. Steps in which nothing could be done are skipped. *Reward*: minus the tasks alive,
+summed over the steps of time that went by, for every agent the same. *End*: all tasks are done; cut after the
+scenario's `most_steps`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Game:
             raise UserError(f"overrides ({', '.join(overrides)}) need a scenario's name or file")
         self.scenario, self.plan = scenario, build_task_plan(scenario)
         self.turns = in_turn and scenario.rules.mode == "single"
-        if self.turns:  # whoever takes turns starts tasks without letting time go on, as in multi-task mode
+        if self.turns:  # clusters that take turns start tasks without letting time go on, as in multi-task mode
             self.plan.rules["single"] = False
         self.names = list(scenario.clusters)
         self._seed, self._episode, self._workload = 0, 0, 0
@@ -185,7 +185,7 @@ class TasksEnv(gymnasium.Env[Any, Any]):
             self._turn = self._next_turn(self._turn + 1)
             if self._turn < len(actions):
                 return reward
-            reward += game.step([0] * len(actions))  # nobody starts anything: time goes on
+            reward += game.step([0] * len(actions))  # no cluster starts anything: time goes on
         self._turn = self._next_turn(0)
         return reward
 

@@ -56,11 +56,11 @@ class _VectorEnv(VectorEnv[Any, Any, Any]):
         return batch.observations.copy(), batch.rewards.copy(), ended.copy(), truncated, infos
 
     def _parts(self) -> dict[str, Any]:
-        """What is told of a step beside the mask: arrays (B,)."""
+        """What `infos` has of a step beside the mask: arrays (B,)."""
         return {}
 
     def _final(self, ended: Any) -> dict[str, Any]:
-        """What is told of episodes that have ended with this step."""
+        """What `infos` has of episodes that have ended with this step."""
         batch = self.batch
         final_obs = np.full(self.num_envs, None, object)
         for b in np.flatnonzero(ended):
@@ -80,7 +80,7 @@ class _VectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def _told(arrays: Mapping[str, Any], where: Any) -> dict[str, Any]:
-    """Gymnasium's form: each array with zeros elsewhere, and beside it where it is told; nothing if nowhere."""
+    """Gymnasium's form: each array with zeros where it has no value, and a mask of its values; empty if nowhere."""
     told: dict[str, Any] = {}
     for name, array in arrays.items() if where.any() else ():
         told[name], told[f"_{name}"] = np.zeros_like(array), where.copy()

@@ -1,7 +1,7 @@
 """The world of tasks, slow and readable: the oracle of `fairlead.sim.tasks`, with which it shares only the draws.
 
-It is told what to do by the same calls (`start`, `resize`, `preempt`, `advance`) and says what can be seen: `free`, and
-for each cluster the tasks in its pending set and its queue.
+It has the same calls (`start`, `resize`, `preempt`, `advance`) and shows what can be seen: `free`, and for each cluster
+the tasks in its pending set and its queue.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class ReferenceTasks:
         return True
 
     def _needed(self) -> list[str]:
-        """Resources that tasks need; of others nobody gets any."""
+        """Resources that tasks need; tasks get none of the others."""
         return list(self.resources.names[: self.resources.needed])
 
     def _counted(self) -> list[str]:

@@ -1,7 +1,6 @@
 """Scenario to arrays: a `Plan` is the fleet and what the network does over time.
 
-Called once per scenario by whoever runs worlds (`run_policy`, `experiments`); expects a scenario that `check` found
-sound.
+Called once per scenario where worlds run (`run_policy`, `experiments`); expects a scenario that `check` found sound.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def run_decider(plan: Plan, world: World, decider: Decider) -> Account:
     """`run`, asking this decider: about each request, unless it has rules for the engine to call by itself.
 
     One that is told of windows is told as in the gym: before the first, and where something may arrive behind it. A
-    rule that draws is asked, too, where a full log is kept: afterwards nobody knows how likely its choices were.
+    rule that draws is asked, too, where a full log is kept: afterwards it is unknown how likely its choices were.
     """
     draws = any(rule.draws for rule in decider.rules) and not decider.windows
     rules = () if draws and len(world.exclusions) else decider.rules

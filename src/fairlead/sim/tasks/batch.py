@@ -6,7 +6,7 @@
     batch.saves([slots, allocations, scores], (rule, parameters), 32, 4)    what that is worth, beside a rule
 
 A slot is one of a cluster's pending tasks, or the number of slots for nothing; an allocation is the number of amounts
-of the elastic resources. In single-task mode every cluster has one go before time goes on, and who lost its task to
+of the elastic resources. In single-task mode every cluster acts once before time goes on, and one that lost its task to
 another chooses again. Steps in which no agent could do anything are skipped. The reward is minus the tasks alive,
 summed over the steps of time that went by: its sum over an episode is minus the sum of completion times. A world whose
 episode has ended begins the next at once, unless told otherwise (`again`).
@@ -58,7 +58,7 @@ class TaskBatch:
             size, clusters, self.slots, most_running(plan), resources, self.types
         )
         self.rewards, self.ended = np.zeros(size), np.ones(size, np.bool_)
-        self.won, self._went = np.zeros((2, size, clusters), np.bool_)  # started what it wanted; had its go (single)
+        self.won, self._went = np.zeros((2, size, clusters), np.bool_)  # started what it wanted; has acted (single)
         self.finished = np.full(size, np.nan)  # mean completion time of the last episode that has ended
         self.episodes = np.zeros(size, np.int64)  # drawn so far, of each world
         self._next = np.zeros(size, np.int64), np.zeros(size)  # seed and rate of the episode that begins next

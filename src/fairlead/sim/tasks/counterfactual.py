@@ -5,9 +5,9 @@ futures that are drawn. What the decision saves is the tasks alive, summed over 
 before it, less those if it takes over after it. What an agent's own choice saves is those if the others' starts are
 carried out and the rule then takes over, its choice included, less those if its own is carried out too: what is taken
 away from depends on the others' choices alone. The others' waiting is not carried out: in multi-task mode it keeps
-nobody from starting in the same step; in single-task mode, where it is a cluster's go, that is approximate. Both are
-means over the futures, in which links stay as they are. Worlds with one workload, at one time, are judged on the same
-futures. Called by `batch`.
+no cluster from starting in the same step; in single-task mode, where waiting uses up a cluster's turn, that is
+approximate. Both are means over the futures, in which links stay as they are. Worlds with one workload, at one time,
+are judged on the same futures. Called by `batch`.
 """
 
 from __future__ import annotations

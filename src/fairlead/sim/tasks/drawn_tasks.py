@@ -97,7 +97,7 @@ def _by_links(plan: TaskPlan, worlds: TaskWorlds, b: int, i: int, allowed: np.ui
 def draw_later(plan: TaskPlan, worlds: TaskWorlds, b: int, seed: int) -> None:
     """Give the world another future: tasks that have not arrived, and all noise, from another seed.
 
-    Links stay as they are, so nobody who has arrived is asked again whom it reaches, which would draw by that seed.
+    Links stay as they are, so it is not drawn again which clusters arrived tasks reach, which would use that seed.
     """
     world = worlds.world[b]
     world.seed, world.next_change = seed, len(plan.changes)

@@ -1,4 +1,4 @@
-"""The facts of a scenario, as task policies take them. Called by whoever runs policies in the world of tasks."""
+"""The facts of a scenario, as task policies take them. Called where policies run in the world of tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead.sim.tasks.world_arrays import TaskPlan
 
 
 def facts_of(scenario: TaskScenario, plan: TaskPlan) -> TaskFacts:
-    """What policies are told of a scenario and its plan."""
+    """What policies know of a scenario and its plan."""
     return TaskFacts(
         name=scenario.name,
         resources=tuple(resource_names(scenario, plan)),

@@ -36,7 +36,7 @@ def go(plan: TaskPlan, worlds: TaskWorlds, b: int, wishes: Wishes, prior: int, w
 
 @inlined
 def pass_step(plan: TaskPlan, worlds: TaskWorlds, b: int, went: Any) -> None:
-    """Let a step of time pass; then everyone may go again."""
+    """Let a step of time pass; then every cluster may act again."""
     went[b, :] = False
     advance(plan, worlds, b)
 
@@ -48,7 +48,7 @@ def wish(
 ) -> None:  # fmt: skip
     """What agents want, from slots and allocations to tasks and amounts; `seen` is what they chose by.
 
-    What is not possible counts as nothing, and so does what one wants that has had its go.
+    What is not possible counts as nothing, and so does a wish of a cluster that has already acted.
     """
     for n in range(slots.shape[1]):
         wishes.task[b, n] = NOTHING
@@ -64,7 +64,7 @@ def wish(
 
 @inlined
 def leave_out(rows: int, went: Any, b: int, room: Room) -> None:
-    """Show whoever has had its go no task."""
+    """Hide pending tasks from clusters that have already acted."""
     for n in range(went.shape[1]):
         for p in range(rows):
             if went[b, n]:

@@ -29,7 +29,7 @@ class Room(NamedTuple):
     running: Any  # RUNNING (R,)
     amounts: Any  # int32 (R, K)
     queued: Any  # int32 (N,)
-    steps: Any  # float64 (J, A) of zero rows for who does not know speeds
+    steps: Any  # float64 (J, A) of zero rows for policies that do not know speeds
 
 
 def new_room(plan: TaskPlan, knows: int) -> Room:

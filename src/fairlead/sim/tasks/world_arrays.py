@@ -89,7 +89,7 @@ TASK: Final = np.dtype(
 class TaskPlan(NamedTuple):
     """What a scenario fixes. N clusters, K resources, J types, A allocations.
 
-    Resources have the order of `fairlead.scenarios.resource_order`: of what no task needs, the last, nobody gets any.
+    Resources have the order of `fairlead.scenarios.resource_order`: the last ones no task needs or gets.
     """
 
     rules: Any  # TASK_RULES (1,)

@@ -32,7 +32,7 @@ def across(document: Document, points: Sequence[Point], measures: Measures, lege
 
 
 def _all_highlighted(document: Document, found: list[Point]) -> list[str]:
-    """Whoever stands out in one of the scenarios."""
+    """The policies that stand out in one of the scenarios."""
     names = {name for point in found for name in highlighted(document, point)}
     return [name for name in by_look(document) if name in names]
 

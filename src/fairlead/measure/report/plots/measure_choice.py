@@ -21,7 +21,7 @@ class Measures:
     text: Callable[[Estimate], str]  # with its unit
     named: Callable[[str], str]  # what a choice is, at the start of a sentence
     bound: str  # what the bound is
-    passing: str  # who can't pass it
+    passing: str  # which policies can't pass it
     most: float = math.inf  # intervals are cut there, and at 0
 
     @property

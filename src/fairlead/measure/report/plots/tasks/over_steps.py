@@ -69,7 +69,7 @@ def _reading(point: TaskPoint) -> str:
 
 
 def _left(point: TaskPoint) -> str:
-    """Under whom the lines end before the tasks do."""
+    """The policies whose lines end before the tasks do."""
     late = [p for p in point.ranking if point.detail(p)["alive"][-1]]
     return f" Lines end at step {point.body['time_steps'][-1]:g}; under {listed(late)} tasks go on." if late else ""
 
