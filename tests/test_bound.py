@@ -29,11 +29,11 @@ from fairlead.domain.scenario import Scenario
 from fairlead.experiments.bounds.serving import success_bound
 from fairlead.policies.interface import Policy, rules
 from fairlead.policies.jit import jit
+from fairlead.policies.snapshot.capacity import capacities
 from fairlead.scenarios.loader import available, load
 from fairlead.sim.serving.drawn_workload import DrawnWorkload, make_workload
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.run_policy import run
-from fairlead.sim.serving.station_capacity import capacities
 from fairlead.sim.serving.world import new_world, reset
 from fairlead.sim.serving.world_arrays import Plan
 from test_reference import make_case

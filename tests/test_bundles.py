@@ -35,6 +35,7 @@ from fairlead.policies.decider import Setting
 from fairlead.policies.interface import find, registry, rules
 from fairlead.policies.learned import Dispatcher, Selector
 from fairlead.policies.observe import dispatch_features, window_features
+from fairlead.policies.snapshot.capacity import capacity_qps
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym.dispatch import DispatchBatch
 from fairlead.sim.gym.envs import WindowEnv
@@ -42,7 +43,6 @@ from fairlead.sim.gym.window import WindowSettings
 from fairlead.sim.gym.world_file import Worlds, worlds_of
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.run_policy import run, simulate
-from fairlead.sim.serving.window_view import capacity_qps
 from fairlead.sim.serving.world import new_world
 from golden import FOLDER, asked_live, recorded
 
@@ -450,6 +450,20 @@ def test_windows_out_of_range_are_the_rules_and_the_others_the_models(tmp_path: 
 
 
 # ---- found, compared, listed
+
+
+def test_hosts_ask_what_a_policy_can_do(tmp_path: Path) -> None:
+    dispatcher, selector = (str(make(tmp_path / make.__name__)) for make in (bundles.dispatcher, bundles.selector))
+    found = [find(name) for name in ("closest", dispatcher, selector)]
+    assert [policy.compiles for policy in found] == [True, False, False]
+    assert [policy.learned for policy in found] == [False, True, True]
+    assert [policy.selects for policy in found] == [False, False, True]
+    assert [policy.fallback_name for policy in found] == ["", "closest", "closest"]
+    assert [bool(policy.arithmetic) for policy in found] == [False, True, True]
+    assert [policy.model_fault for policy in found] == [None, None, None]
+    assert [policy.identity().get("fallback") for policy in found] == [None, "closest", "closest"]
+    (Path(selector) / "model.onnx").unlink()
+    assert find(selector).model_fault == Fault(Fallback.MISSING, "model.onnx: No such file or directory")
 
 
 def test_a_bundle_is_found_by_its_path_and_a_typo_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

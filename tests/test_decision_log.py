@@ -37,6 +37,8 @@ from fairlead.measure.serving_figures import serving_figures
 from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.observe import dispatch_features
+from fairlead.policies.snapshot.fleet import build_fleet
+from fairlead.policies.snapshot.log_context import log_context
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.run_policy import simulate
 from golden import recorded
@@ -164,6 +166,13 @@ def test_keeping_exclusions_changes_nothing_else(rich: Scenario) -> None:
     with_them.rows["probability"] = np.nan  # which a short log does not know of a rule that draws
     assert with_them.rows.tobytes() == without.rows.tobytes()
     assert with_them.figures == without.figures
+
+
+def test_a_host_without_a_world_has_the_context_of_a_run(rich: Scenario) -> None:
+    run = simulate(rich, "random", 3).log.context
+    nodes = tuple(replace(node, busy_ms=0.0, energy_mj=0.0) for node in run.nodes)
+    unmeasured = replace(run, end_ms=0.0, nodes=nodes, policies=(), decisions=0, settings={})
+    assert log_context(rich, build_fleet(rich)) == unmeasured != run
 
 
 # ---- a log of live requests, without a scenario

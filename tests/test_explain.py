@@ -23,12 +23,12 @@ from fairlead.measure.report.explanation_phrases import because
 from fairlead.policies.decider import Setting
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.learned import Dispatcher, Selector
+from fairlead.policies.snapshot.capacity import capacity_qps
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym.envs import WindowEnv
 from fairlead.sim.gym.window import WindowSettings
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.run_policy import simulate
-from fairlead.sim.serving.window_view import capacity_qps
 
 SEED = 3
 PLACES = ("small on pair", "small on shared", "large on shared", "large on cloud")

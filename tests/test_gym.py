@@ -43,6 +43,7 @@ from fairlead.domain.records import REQUEST
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import Policy, find, rules
 from fairlead.policies.randomness import POLICY, uniform
+from fairlead.policies.snapshot.capacity import capacity_qps
 from fairlead.scenarios.loader import load
 from fairlead.sim.gym import window as window_module
 from fairlead.sim.gym.dispatch import DispatchBatch, DispatchSettings
@@ -52,7 +53,6 @@ from fairlead.sim.gym.window import WindowBatch, WindowSettings
 from fairlead.sim.gym.world_file import Worlds, load_worlds, save_worlds, workload_seed, worlds_of
 from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.plan import build_plan
-from fairlead.sim.serving.window_view import capacity_qps
 from fairlead.sim.serving.world_arrays import FAULT
 
 OURS = [p.name for p in rules().values() if p.package == "fairlead"]

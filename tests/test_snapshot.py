@@ -7,17 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders import deploy, link, node, scenario, shared_device, variant
+from builders import Ask, deploy, link, node, play, rich_scenario, scenario, shared_device, source, variant
 from fairlead.domain.outcomes import Reason
-from fairlead.domain.records import REQUEST
+from fairlead.domain.records import REQUEST, TRAFFIC
+from fairlead.domain.scenario import Scenario
+from fairlead.policies.observe import count_mix, window_size, window_stats
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.snapshot.builder import SnapshotBuilder
+from fairlead.policies.snapshot.capacity import capacity_qps
 from fairlead.policies.snapshot.fleet import build_fleet
 from fairlead.policies.snapshot.fleet_arrays import PROMISED
+from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.plan import build_plan
+from fairlead.sim.serving.window_view import WindowView
 from fairlead.sim.serving.world import new_world
-from fairlead.sim.serving.world_arrays import AT_DECIDE, DECIDE, Plan, World
+from fairlead.sim.serving.world_arrays import AT_DECIDE, AT_WINDOW, DECIDE, WINDOW, Plan, World
 from test_reference import make_case
 
 CASES = 24
@@ -135,3 +140,105 @@ def test_shared_node_without_memory_has_nothing_feasible() -> None:
     shown = builder.snapshot(asked())
     assert not shown.feasible
     assert shown.excluded.tolist() == [Reason.NO_MEMORY]
+
+
+# ---- bound streams
+
+
+def test_bound_place_takes_requests_while_there_is_room_and_a_link() -> None:
+    nodes = [node("near"), node("far", region="abroad")]
+    sources = [source(), source("careful", regions=("home",))]
+    made = scenario(nodes=nodes, deployments=[deploy(on="*", queue_limit=1)], sources=sources)
+    builder = SnapshotBuilder(build_fleet(made))
+    assert builder.can_take(asked(), 1)
+    assert not builder.can_take(asked(source=1), 1)  # it may not go abroad
+    builder.sent(1)
+    assert not builder.can_take(asked(), 1)
+    assert builder.can_take(asked(), 0)
+    builder.finished(1)
+    assert builder.can_take(asked(), 1)
+    builder.set_link(0, 1, net_ms=1.0, net_sd_ms=0.0, ms_per_kb=0.0, up=False)
+    assert not builder.can_take(asked(), 1)
+
+
+# ---- second inference
+
+
+def with_clouds(offload_from: str = "access", second_inference: bool = True) -> Scenario:
+    """`small` on the edge (0); `large` in a near (1) and in a far cloud (2)."""
+    return scenario(
+        nodes=[node("edge"), node("near", cloud=True), node("far", cloud=True)],
+        links=[link(2.0), link(10.0, to="near"), link(25.0, to="far"), link(90.0, from_="edge", to="near")],
+        deployments=[deploy("small", "edge"), deploy("large", "near"), deploy("large", "far")],
+        rules={"second_inference": second_inference, "offload_from": offload_from},
+    )
+
+
+def test_second_inference_goes_to_the_better_cloud_that_should_answer_first() -> None:
+    builder = SnapshotBuilder(build_fleet(with_clouds()))
+    assert builder.second_choice(asked(), 0) == 1
+    builder.sent(1)  # 60 ms with the round trip, against 70 in the far cloud
+    assert builder.second_choice(asked(), 0) == 1
+    builder.sent(1)  # 80 ms
+    assert builder.second_choice(asked(), 0) == 2
+    builder.set_link(0, 2, net_ms=25.0, net_sd_ms=0.0, ms_per_kb=0.0, up=False)
+    assert builder.second_choice(asked(), 0) == 1
+    builder.set_link(0, 1, net_ms=10.0, net_sd_ms=0.0, ms_per_kb=0.0, up=False)
+    assert builder.second_choice(asked(), 0) == -1
+
+
+def test_second_inference_needs_a_better_variant_and_the_scenarios_leave() -> None:
+    builder = SnapshotBuilder(build_fleet(with_clouds()))
+    assert builder.second_choice(asked(), 1) == -1
+    assert SnapshotBuilder(build_fleet(with_clouds(second_inference=False))).second_choice(asked(), 0) == -1
+
+
+@pytest.mark.parametrize(("offload_from", "expected"), [("access", 1), ("node", 2)])
+def test_second_inference_is_sent_from_where_the_engine_sends_it(offload_from: str, expected: int) -> None:
+    made = with_clouds(offload_from)
+    builder = SnapshotBuilder(build_fleet(made))
+    (row,) = play(made, [Ask(0.0, min_accuracy=0.85)]).rows
+    assert builder.second_choice(asked(), int(row["choice"])) == row["second"] == expected
+
+
+def test_snapshot_after_a_second_choice_is_seen_from_the_site_again() -> None:
+    builder = SnapshotBuilder(build_fleet(with_clouds("node")))
+    before = builder.snapshot(asked()).candidates.copy()
+    builder.second_choice(asked(size_kb=9.0), 0)
+    assert builder.snapshot(asked()).candidates.tobytes() == before.tobytes()
+
+
+# ---- windows of selectors
+
+
+@pytest.mark.parametrize("dispatch", ["request", "stream"])
+def test_stats_of_a_window_are_those_of_the_simulator(dispatch: str) -> None:
+    made = rich_scenario(dispatch)
+    fleet, plan = build_fleet(made), build_plan(made)
+    world, builder, slots = new_world(plan, make_workload(made, 3)), SnapshotBuilder(fleet), 5
+    handle, view, links = Handle(plan, [world]), WindowView(plan, slots, mix=True), plan.links.copy()
+    expected, first, delays = np.zeros((1, window_size(slots, mix=True)), np.float32), 0, set()
+    handle.advance(AT_DECIDE | AT_WINDOW)
+    while handle.codes[0] in (DECIDE, WINDOW):
+        if handle.codes[0] == DECIDE:
+            here = slice(int(world.clock["first"][0]), int(world.clock["last"][0]))
+            handle.chosen[0] = np.flatnonzero(world.excluded[here] == 0)[0]
+        else:
+            view.observe(handle, expected)
+            w, traffic = int(world.clock["window"][0]) - 1, np.zeros(1, TRAFFIC)
+            for field in ("arrived", "delivered", "clients"):
+                traffic[field] = world.windows[field][w]
+            last = int(world.clock["next_request"][0])
+            for request in world.requests[first:last]:
+                count_mix(traffic[0], request)
+            for row, n in np.argwhere(world.links != links).tolist():
+                net_ms, sd_ms, ms_per_kb, up_at_ms = world.links[row, n].tolist()
+                builder.set_link(row, n, net_ms, sd_ms, ms_per_kb, up=up_at_ms == 0.0)
+            first, links = last, world.links.copy()
+            counts = traffic, world.dispatched[w], builder.delays_ms()
+            stats = window_stats(*counts, capacity_qps(fleet), made.rules.window_ms, slots, mix=True)
+            assert stats.tobytes() == expected.tobytes()
+            delays.add(float(counts[2][0]))
+        handle.advance(AT_DECIDE | AT_WINDOW)
+    assert len(delays) == 2  # with the link to the pair up and down
+    assert first > 100

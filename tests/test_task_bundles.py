@@ -21,6 +21,7 @@ from fairlead.policies.tasks.observe import Observations
 from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.plan import build_task_plan
+from fairlead.sim.tasks.policy_catalog import find_task_policy
 
 CURVES = Path(__file__).parents[1] / "docs/results/curves"
 
@@ -56,6 +57,16 @@ def test_bundles_that_ship_say_how_they_were_made(name: str) -> None:
     assert about["reproduce"].startswith("fairlead train tapfinger --scenario")
     assert about["validation"]["gap"] == pytest.approx(gap, abs=1e-4)
     assert gap + ci95 < 0, "better than the tuned rule where it was validated"
+
+
+def test_hosts_ask_what_a_task_policy_can_do() -> None:
+    rule, agents = find_task_policy("min"), find_task_policy("tapfinger-3-agents")
+    facts = facts_of(scenario := load_tasks("tapfinger-3"), build_task_plan(scenario))
+    assert (rule.learned, rule.arithmetic, rule.warning(facts)) == (False, "", "")
+    assert agents.learned
+    assert agents.arithmetic
+    assert rule.model_fault is agents.model_fault is None
+    assert set(rule.identity()) == set(agents.identity()) == {"package", "kind", "hash", "knows", "preempts", "resizes"}
 
 
 # ---- speeds of tasks

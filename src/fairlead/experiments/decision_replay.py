@@ -28,16 +28,15 @@ from fairlead.experiments.policy_inputs import (
     window_groups,
     window_inputs,
 )
-from fairlead.policies.bundle import Fault
-from fairlead.policies.bundle_registry import LearnedPolicy
+from fairlead.policies.bundle import Bundle, Fault
 from fairlead.policies.decider import Setting, Snapshot, of_request
 from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.interface import Policy, find, registry
 from fairlead.policies.learned import Dispatcher, Selector
+from fairlead.policies.snapshot.capacity import capacity_qps
 from fairlead.sim.serving.drawn_workload import make_workload
 from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.run_policy import run_decider, setting_of
-from fairlead.sim.serving.window_view import capacity_qps
 from fairlead.sim.serving.world import new_world
 from fairlead.sim.serving.world_arrays import World
 
@@ -73,8 +72,8 @@ class Watched:
 class _WatchedSelector(Selector):
     """Records what it is asked about one window, and gives the answer that it was set to."""
 
-    def __init__(self, policy: LearnedPolicy, setting: Setting, window: int, forced: int | None) -> None:
-        super().__init__(policy.name, policy.bundle, setting)
+    def __init__(self, name: str, bundle: Bundle, setting: Setting, window: int, forced: int | None) -> None:
+        super().__init__(name, bundle, setting)
         self._window, self._forced = window, forced
         self.seen: Watched | None = None
 
@@ -94,8 +93,8 @@ class _WatchedSelector(Selector):
 class _WatchedDispatcher(Dispatcher):
     """Records what it is asked about the first wanted request, and gives the answer that it was set to."""
 
-    def __init__(self, policy: LearnedPolicy, wanted: Callable[[Any], bool], forced: int | None) -> None:
-        super().__init__(policy.name, policy.bundle)
+    def __init__(self, name: str, bundle: Bundle, wanted: Callable[[Any], bool], forced: int | None) -> None:
+        super().__init__(name, bundle)
         self._wanted, self._forced = wanted, forced
         self.seen: Watched | None = None
 
@@ -116,10 +115,10 @@ class Case(ABC):
 
     kind: str
 
-    def __init__(self, scenario: Scenario, policy: LearnedPolicy, seed: int) -> None:
-        if isinstance(policy.bundle.manifest, Fault):
-            raise _unusable(policy, policy.bundle.manifest)
-        self.scenario, self.policy, self.manifest = scenario, policy, policy.bundle.manifest
+    def __init__(self, scenario: Scenario, name: str, bundle: Bundle, seed: int) -> None:
+        if isinstance(bundle.manifest, Fault):
+            raise _unusable(name, bundle, bundle.manifest)
+        self.scenario, self.name, self.bundle, self.manifest = scenario, name, bundle, bundle.manifest
         self.plan, self.workload = build_plan(scenario), make_workload(scenario, seed)
 
     def play(self, forced: int | None = None) -> tuple[Watched, World]:
@@ -127,7 +126,7 @@ class Case(ABC):
         world = new_world(self.plan, self.workload)
         agent = self._agent(forced)
         if agent.fault:
-            raise _unusable(self.policy, agent.fault)
+            raise _unusable(self.name, self.bundle, agent.fault)
         run_decider(self.plan, world, agent)
         if agent.seen is None:
             raise UserError(self._nothing(world))
@@ -163,24 +162,23 @@ class Case(ABC):
 
 def find_case(scenario: Scenario, policy: Policy, seed: int, at_s: float | None, request: int | None) -> Case:
     """The decision of `policy` at a time, or about a request; what can't be one is a UserError."""
-    if not isinstance(policy, LearnedPolicy):
-        learned = ", ".join(name for name, p in registry()[0].items() if isinstance(p, LearnedPolicy))
+    if policy.bundle is None:
+        learned = ", ".join(name for name, p in registry()[0].items() if p.learned)
         which = f"learned policies are {learned}, and folders of bundles" if learned else "give the folder of a bundle"
         raise UserError(f"policy {policy.name!r} is a fixed rule, and only learned policies can be explained: {which}")
     duration_s = scenario.workload.duration_s
     if at_s is not None and not 0.0 <= at_s < duration_s:
         raise UserError(f"--at {at_s:g}: {scenario.name} runs from 0 s to before {duration_s:g} s")
-    if policy.kind == "selector":
+    if policy.selects:
         if at_s is None:
             raise UserError(f"--request {request}: {policy.name} decides on windows: give a time with --at")
-        return _WindowCase(scenario, policy, seed, at_s)
-    return _RequestCase(scenario, policy, seed, at_s, request)
+        return _WindowCase(scenario, policy.name, policy.bundle, seed, at_s)
+    return _RequestCase(scenario, policy.name, policy.bundle, seed, at_s, request)
 
 
-def _unusable(policy: LearnedPolicy, fault: Fault) -> UserError:
-    rule = policy.bundle.fallback
+def _unusable(name: str, bundle: Bundle, fault: Fault) -> UserError:
     return UserError(
-        f"policy {policy.name!r} can't be asked here ({fault.why}): {rule} decides all, nothing to explain"
+        f"policy {name!r} can't be asked here ({fault.why}): {bundle.fallback} decides all, nothing to explain"
     )
 
 
@@ -189,14 +187,14 @@ class _WindowCase(Case):
 
     kind = "window"
 
-    def __init__(self, scenario: Scenario, policy: LearnedPolicy, seed: int, at_s: float) -> None:
-        super().__init__(scenario, policy, seed)
+    def __init__(self, scenario: Scenario, name: str, bundle: Bundle, seed: int, at_s: float) -> None:
+        super().__init__(scenario, name, bundle, seed)
         self._setting = setting_of(self.plan)
         self._window_s = self._setting[1] / 1000.0
         self._window = int(1000.0 * at_s // self._setting[1])
 
     def _agent(self, forced: int | None) -> _WatchedSelector:
-        return _WatchedSelector(self.policy, self._setting, self._window, forced)
+        return _WatchedSelector(self.name, self.bundle, self._setting, self._window, forced)
 
     def _nothing(self, world: World) -> str:
         return f"{self.scenario.name}: nothing was decided for window {self._window}"
@@ -215,7 +213,7 @@ class _WindowCase(Case):
         return {"inputs of": f"the window before, {start_s - self._window_s:g} to {start_s:g} s"}
 
     def actions(self, made: Watched) -> list[Action]:
-        names, rule = self.manifest.actions, self.policy.bundle.fallback
+        names, rule = self.manifest.actions, self.bundle.fallback
         found = [Action(name, i, i, summary=find(name).summary) for i, name in enumerate(names)]
         if made.answer == len(names):  # the fallback rule decided, and the model can't choose it
             found.append(Action(rule, made.answer, None, summary=find(rule).summary))
@@ -232,9 +230,9 @@ class _RequestCase(Case):
     kind = "request"
 
     def __init__(
-        self, scenario: Scenario, policy: LearnedPolicy, seed: int, at_s: float | None, request: int | None
+        self, scenario: Scenario, name: str, bundle: Bundle, seed: int, at_s: float | None, request: int | None
     ) -> None:
-        super().__init__(scenario, policy, seed)
+        super().__init__(scenario, name, bundle, seed)
         self._at_s, self._request, count = at_s, request, len(self.workload.requests)
         if request is not None and not 0 <= request < count:
             raise UserError(f"--request {request}: {scenario.name} has requests 0 to {count - 1} with seed {seed}")
@@ -245,7 +243,7 @@ class _RequestCase(Case):
         return bool(request["now_ms"] >= 1000.0 * self._at_s)
 
     def _agent(self, forced: int | None) -> _WatchedDispatcher:
-        return _WatchedDispatcher(self.policy, self._wanted, forced)
+        return _WatchedDispatcher(self.name, self.bundle, self._wanted, forced)
 
     def _nothing(self, world: World) -> str:
         if self._request is None:

@@ -148,7 +148,7 @@ def _explanation(case: Case, made: Watched, actions: list[Action]) -> Explanatio
         situation=case.situation(made),
         chosen=chosen.name,
         fallback=made.reason.value if made.reason else None,
-        rule=case.policy.bundle.fallback,
+        rule=case.bundle.fallback,
         inputs=_seen(case, made),
         alternatives=_alternatives(case, actions, values, chosen),
         rival=rival.name if rival else None,
@@ -162,7 +162,7 @@ def _values(case: Case, made: Watched) -> Any | None:
     if made.observation is None:
         return None
     try:
-        values = np.asarray(case.policy.bundle.values(made.observation[None])[0], np.float64)
+        values = np.asarray(case.bundle.values(made.observation[None])[0], np.float64)
     except Exception:  # ONNX Runtime; the agent has noted it as its reason
         return None
     return values if np.isfinite(values).all() else None
@@ -199,7 +199,7 @@ def _typical(case: Case) -> Any:
     except (KeyError, TypeError, ValueError):
         typical = np.zeros(0, np.float32)
     if typical.shape != case.manifest.low.shape or not np.isfinite(typical).all():
-        raise UserError(f"{case.policy.bundle.folder}: typical in manifest.json needs {case.manifest.features} numbers")
+        raise UserError(f"{case.bundle.folder}: typical in manifest.json needs {case.manifest.features} numbers")
     return typical
 
 
@@ -231,7 +231,7 @@ def _drivers(case: Case, made: Watched, actions: list[Action], chosen: Action, r
     sets = {i.name: [i.index] for i in inputs} | groups
     by_output = {a.output: a.name for a in actions if a.output is not None and not a.excluded}
     pair, typical = (chosen.output, rival.output), _typical(case)
-    moves = drives(case.policy.bundle.values, made.observation, typical, list(sets.values()), list(by_output), pair)
+    moves = drives(case.bundle.values, made.observation, typical, list(sets.values()), list(by_output), pair)
     found = [
         Driver(name, name in groups, move, by_output[best]) for name, (move, best) in zip(sets, moves, strict=True)
     ]

@@ -24,12 +24,10 @@ from fairlead.domain.errors import UserError
 from fairlead.experiments.trial import Trial
 from fairlead.experiments.world_adapter import adapter_of
 from fairlead.inputs.read_files import open_file
-from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.compile_cache import code_hash
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.policy_code import package_of
 from fairlead.policies.tasks.interface import TaskPolicy
-from fairlead.policies.tasks.learned import LearnedTaskPolicy
 from fairlead.sim.tasks.policy_catalog import find_task_policy
 
 Ingredients = dict[str, str]  # name -> version or hash
@@ -43,7 +41,7 @@ def ingredients(trial: Trial) -> Ingredients:
     """Everything but the scenario and the seed."""
     adapter = adapter_of(trial.scenario)
     names = ["fairlead", "python", *LIBRARIES, "code", "arithmetic", *map(adapter.policy_key, trial.policies)]
-    if any(isinstance(adapter.find(name), LearnedPolicy | LearnedTaskPolicy) for name in trial.policies):
+    if any(adapter.find(name).learned for name in trial.policies):
         names.append("onnxruntime")
     return {name: _here(name) for name in [*names, *(f"trace {file}" for file in adapter.files(trial.scenario))]}
 
@@ -100,8 +98,8 @@ def _arithmetic() -> str:
 
 def _policy(policy: Policy | TaskPolicy) -> str:
     """What decides. A bundle is looked at each time: training may have replaced it."""
-    if isinstance(policy, LearnedPolicy | LearnedTaskPolicy):
-        return f"{policy.hash} {policy.bundle.arithmetic}"
+    if policy.learned:
+        return f"{policy.hash} {policy.arithmetic}"
     if policy.package == "fairlead":
         return policy.hash  # all of our code is an ingredient
     return policy.hash + _package(package_of(policy.function))

@@ -19,10 +19,8 @@ from fairlead.experiments.fingerprint import LIBRARIES
 from fairlead.experiments.sweep import Sweep
 from fairlead.experiments.trial import AnyScenario
 from fairlead.measure.statistics import Estimate, estimate
-from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.interface import Policy
 from fairlead.policies.tasks.interface import TaskPolicy
-from fairlead.policies.tasks.learned import LearnedTaskPolicy
 
 
 def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = None) -> dict[str, Any]:
@@ -37,7 +35,7 @@ def as_document(result: Comparison, overrides: list[str], sweep: Sweep | None = 
             "set": overrides,
             "sweep": sweep and asdict(sweep),
         },
-        "policies": {name: _identity(result.adapter.find(name)) for name in result.policies},
+        "policies": {name: result.adapter.find(name).identity() for name in result.policies},
         "complete": not result.interrupted and not result.failures,
         "stopped": result.interrupted or None,
         "failures": dict(sorted(result.failures.items())),
@@ -62,19 +60,9 @@ def as_json(value: Any, indent: str = "") -> str:
 
 def versions(policies: Sequence[Policy | TaskPolicy] = ()) -> dict[str, str]:
     """What the figures may depend on."""
-    learned = any(isinstance(policy, LearnedPolicy | LearnedTaskPolicy) for policy in policies)
+    learned = any(policy.learned for policy in policies)
     libraries = (*LIBRARIES, "onnxruntime") if learned else LIBRARIES
     return {"python": platform.python_version()} | {p: metadata.version(p) for p in libraries}
-
-
-def _identity(policy: Policy | TaskPolicy) -> dict[str, Any]:
-    """Which code, or which bundle, decided, and what it may know and do."""
-    who: dict[str, Any] = {"package": policy.package, "kind": policy.kind, "hash": policy.hash}
-    if isinstance(policy, TaskPolicy):
-        who |= {"knows": list(policy.knows), "preempts": policy.preempts, "resizes": policy.resizes}
-    if isinstance(policy, LearnedPolicy):
-        who |= {"fallback": policy.bundle.fallback}
-    return who
 
 
 def _scenario(result: Comparison, label: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def run_serving_trial(trial: Trial) -> TrialResult:
             continue
         log = decision_log(scenario, plan, world, policy, account)
         figures[name], details[name] = serving_figures(log), serving_bins(log)
-        if policy.kind in ("batch", "selector"):
+        if policy.learned:
             details[name]["learned"] = learned_bins(log.context)
         if trial.log is not None:
             _write(log, scenario, log_path(Path(trial.log), trial.policies, name, trial.seed))

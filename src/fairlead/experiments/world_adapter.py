@@ -99,11 +99,11 @@ def _tasks() -> WorldAdapter:
         return [task_type.speed.file for task_type in s.types.values() if task_type.speed.file]
 
     def warnings(s: TaskScenario, policies: Iterable[str]) -> list[str]:
-        learned = [p for p in map(find_task_policy, policies) if isinstance(p, LearnedTaskPolicy)]
+        learned = [p for p in map(find_task_policy, policies) if p.learned]
         if not learned:
             return []
         facts = facts_of(s, build_task_plan(s))
-        return [line for policy in learned if (line := policy.bundle.warning(policy.name, facts))]
+        return [line for policy in learned if (line := policy.warning(facts))]
 
     def rule_name(s: TaskScenario, policy: LearnedTaskPolicy) -> str:
         return fallback_rule(tuned=s.tuned_rule is not None).name

@@ -155,6 +155,11 @@ class ModelBundle(Generic[AnyManifest]):
         return Model(open_session(content), manifest.outputs)
 
     @property
+    def fault(self) -> Fault | None:
+        """Why the model is never asked; opens it."""
+        return self.model if isinstance(self.model, Fault) else None
+
+    @property
     def ships(self) -> bool:
         """Whether it is part of this package, and so as trustworthy as its code."""
         return Path(__file__).resolve().parent in self.folder.resolve().parents

@@ -34,7 +34,7 @@ class LearnedPolicy(Policy):
 
     def decider(self, setting: Setting, clock: Clock | None = None) -> Decider:
         """As Policy has it."""
-        if self.kind == "selector":
+        if self.selects:
             return Selector(self.name, self.bundle, setting, clock)
         return Dispatcher(self.name, self.bundle, clock)
 

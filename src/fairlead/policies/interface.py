@@ -24,6 +24,7 @@ from fairlead.policies.entry_points import load_policies
 from fairlead.policies.policy_code import function_hash, package_of, reads_argument, summary_of
 
 if TYPE_CHECKING:
+    from fairlead.policies.bundle import Bundle, Fault
     from fairlead.policies.decider import Decider, Setting
     from fairlead.policies.model_runtime import Clock
 
@@ -35,7 +36,7 @@ ENTRY_POINT_GROUP = "fairlead.policies"
 
 @dataclass(frozen=True)
 class Policy:
-    """A named decision rule."""
+    """A named decision rule. Hosts ask for what it can do (`compiles`, `learned`, `selects`), not for its kind."""
 
     name: str
     function: Callable[[Any, Any, Any, float], int]
@@ -44,12 +45,48 @@ class Policy:
     summary: str = ""
     package: str = field(default="fairlead", compare=False)
     probability: Callable[[Any, Any, int], float] | None = None  # of a choice: candidates, excluded, choice -> 0..1
+    bundle: Bundle | None = field(default=None, compare=False, kw_only=True)  # of a learned policy
 
     def decider(self, setting: Setting, clock: Clock | None = None) -> Decider:
         """The policy at work in a place; a clock, for live use, lets learned policies keep their time budget."""
         from fairlead.policies.decider import PythonDecider, RuleDecider
 
-        return RuleDecider(self) if self.kind == "compiled" else PythonDecider(self)
+        return RuleDecider(self) if self.compiles else PythonDecider(self)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether it is a rule that compiled code can call by itself."""
+        return self.kind == "compiled"
+
+    @property
+    def learned(self) -> bool:
+        """Whether a model decides."""
+        return self.bundle is not None
+
+    @property
+    def selects(self) -> bool:
+        """Whether it decides windows, by choosing their rule, and no requests."""
+        return self.kind == "selector"
+
+    @property
+    def fallback_name(self) -> str:
+        """The rule that decides when the model can't; empty where there is no model."""
+        return "" if self.bundle is None else self.bundle.fallback
+
+    @property
+    def model_fault(self) -> Fault | None:
+        """Why the model is never asked. Opens the model."""
+        return None if self.bundle is None else self.bundle.fault
+
+    @property
+    def arithmetic(self) -> str:
+        """What the model computes on this machine; empty where there is no model."""
+        return "" if self.bundle is None else self.bundle.arithmetic
+
+    def identity(self) -> dict[str, Any]:
+        """Which code, or which bundle, decides, as plain values."""
+        who: dict[str, Any] = {"package": self.package, "kind": self.kind, "hash": self.hash}
+        return who | ({"fallback": self.fallback_name} if self.learned else {})
 
     @cached_property
     def entry_point(self) -> Any:
@@ -126,7 +163,7 @@ def registry() -> tuple[dict[str, Policy], dict[str, str]]:
 
 def rules() -> dict[str, Policy]:
     """All policies but the learned ones, by name."""
-    return {name: found for name, found in registry()[0].items() if found.kind in ("compiled", "python")}
+    return {name: found for name, found in registry()[0].items() if not found.learned}
 
 
 def find(name: str, also: Iterable[str] = ()) -> Policy:

@@ -150,6 +150,15 @@ def window_scale(capacity_qps: Any, window_ms: float) -> Any:
 
 
 @inlined
+def count_mix(traffic: Any, request: Any) -> None:
+    """Count in a TRAFFIC record what an arrival asks for; the arrivals themselves are counted by the caller."""
+    traffic.within_40_ms += request.deadline_ms <= 40.0
+    traffic.within_80_ms += request.deadline_ms <= 80.0
+    traffic.within_160_ms += request.deadline_ms <= 160.0
+    traffic.min_accuracy += request.min_accuracy
+
+
+@inlined
 def observe_window(traffic: Any, sent: Any, delays_ms: Any, scale: Any, slots: int, mix: bool, out: Any) -> None:
     """Write "window-2" into `out`: of a TRAFFIC record, requests sent to each node (n,), n at most the slots.
 
@@ -179,7 +188,7 @@ def window_stats(
     """ "window-2" of plain counters, float32 (1, F): what a host that keeps its own books asks a selector about.
 
     `traffic` is a TRAFFIC record; each node has its count of requests sent to it in the window, its delay as in
-    `observe_window`, and what it can serve in requests a second.
+    `observe_window` (SnapshotBuilder.delays_ms), and what it can serve in requests a second (snapshot.capacity).
     """
     arrays = np.asarray(traffic, TRAFFIC).reshape(1), np.array(sent, np.int64), np.array(delays_ms, np.float64)
     if not len(arrays[1]) == len(arrays[2]) == len(capacity_qps) <= slots:

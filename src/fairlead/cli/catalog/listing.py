@@ -19,8 +19,7 @@ from fairlead.domain.tasks import TaskScenario
 from fairlead.domain.workload import Draw
 from fairlead.experiments.scenario_hints import hints
 from fairlead.measure.numerals import counted
-from fairlead.policies.bundle import Fault
-from fairlead.policies.bundle_registry import LearnedPolicy
+from fairlead.policies.bundle import Bundle, Fault
 from fairlead.policies.interface import registry
 from fairlead.policies.tasks.learned import learned_task_policies
 from fairlead.scenarios.loader import available, available_tasks, load, load_any, load_tasks
@@ -57,10 +56,10 @@ def run_policies(args: argparse.Namespace) -> int:
     table = columns_table("policy", "what it does", "source", "kind", "package")
     learned = columns_table("learned policy", "what it does", "kind", "picks from", "trained on", "fallback")
     for p in registry()[0].values():
-        if isinstance(p, LearnedPolicy):
-            learned.add_row(p.name, p.summary, p.kind, *_learned(p), p.bundle.fallback)
-        else:
+        if p.bundle is None:
             table.add_row(p.name, p.summary, p.source, p.kind, p.package)
+        else:
+            learned.add_row(p.name, p.summary, p.kind, *_training(p.bundle), p.fallback_name)
     console().print(table)
     if learned.row_count:
         console().print(learned)
@@ -76,9 +75,9 @@ def run_policies(args: argparse.Namespace) -> int:
     return 0
 
 
-def _learned(policy: LearnedPolicy) -> tuple[str, str]:
+def _training(bundle: Bundle) -> tuple[str, str]:
     """What it picks from and what it was trained on."""
-    about = policy.bundle.manifest
+    about = bundle.manifest
     if isinstance(about, Fault):
         return "", ""
     picks = ", ".join(about.actions) or f"up to {about.slots} candidates"

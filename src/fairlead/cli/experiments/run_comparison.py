@@ -31,10 +31,7 @@ from fairlead.measure.decision_log_file import check_parquet
 from fairlead.measure.report.plot_files import converter
 from fairlead.measure.report.render import write_any_plots, write_any_report
 from fairlead.measure.write_files import check_different, check_folder, check_writable, write_whole
-from fairlead.policies.bundle import Fault
-from fairlead.policies.bundle_registry import LearnedPolicy
 from fairlead.policies.compile_cache import compiled_before, why_not_kept
-from fairlead.policies.tasks.learned import LearnedTaskPolicy
 
 MOST_SEED = 2**31 - 1  # from there on, agents are trained and validated
 MOST_SEEDS = 1_000_000
@@ -205,8 +202,7 @@ def _fallback_line(result: Comparison, name: str) -> str:
     if not counts:
         return ""
     policy, why = result.adapter.find(name), ", ".join(f"{reason} {n:,}" for reason, n in counts.items())
-    if isinstance(policy, LearnedPolicy | LearnedTaskPolicy):
-        why = fault.why if isinstance(fault := policy.bundle.model, Fault) else why
+    why = policy.model_fault.why if policy.model_fault else why
     share, rules = sum(counts.values()) / decisions, " or ".join(result.fallback_rules(name))
     return f"{name} fell back to {rules} in {share:.2%} of its {decisions:,} decisions ({why})"
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from fairlead.experiments.bounds.prices import evaluate
 from fairlead.experiments.bounds.service_options import ServiceOptions, service_options_of
+from fairlead.policies.snapshot.capacity import capacities
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
-from fairlead.sim.serving.station_capacity import capacities
 from fairlead.sim.serving.world_arrays import Plan
 
 _FINER: Final = 4  # slots become that much shorter from level to level

@@ -358,6 +358,6 @@ def actions_of(text: str) -> tuple[str, ...]:
     sets = {"seven": SEVEN, "six": SIX}
     names = sets.get(text) or tuple(dict.fromkeys(find(n.strip()).name for n in text.split(",") if n.strip()))
     for name in names:
-        if find(name).kind != "compiled":
+        if not find(name).compiles:
             raise UserError(f"--actions {name}: the agent can choose only among compiled policies")
     return names

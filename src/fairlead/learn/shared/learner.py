@@ -20,7 +20,7 @@ from fairlead.sim.gym.world_file import Worlds
 
 def compiled_rules() -> tuple[str, ...]:
     """Every rule that ships, which the engine can play by itself."""
-    return tuple(p.name for p in registry()[0].values() if p.kind == "compiled" and p.package == "fairlead")
+    return tuple(p.name for p in registry()[0].values() if p.compiles and p.package == "fairlead")
 
 
 def falling(first: float, last: float) -> Callable[[float], float]:

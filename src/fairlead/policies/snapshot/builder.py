@@ -4,8 +4,10 @@
     shown = builder.snapshot(request)               REQUEST (1,) -> its candidates and their exclusions
     builder.sent(shown.first + choice)              and `finished` when the answer is there
 
-The host says what was sent and what came back, which streams are bound, and how links and nodes change; everything that
-a candidate record says is computed here, by the kernels that the simulator's engine uses. One thread at a time.
+Later requests of a stream follow its first while `can_take` says so; one that was answered not accurately enough is
+repeated at `second_choice`. The host says what was sent and what came back, which streams are bound, and how links and
+nodes change; everything that a candidate record says is computed here, by the kernels that the simulator's engine uses.
+One thread at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from fairlead.domain.decision import RequestSnapshot
 from fairlead.domain.records import REQUEST
 from fairlead.policies.addresses import WORDS, tuple_at, words_of
 from fairlead.policies.jit import typed_kernel
-from fairlead.policies.snapshot.candidates import add_load, begin, book, bound_load, exclude, set_link
+from fairlead.policies.observe import FLOATS
+from fairlead.policies.snapshot.candidates import add_load, begin, book, bound_load, exclude, hard_bits, set_link
+from fairlead.policies.snapshot.delays import measure_delays
 from fairlead.policies.snapshot.fleet_arrays import (
     FLEET_ARRAYS,
     LINK,
@@ -28,6 +32,7 @@ from fairlead.policies.snapshot.fleet_arrays import (
     Fleet,
     FleetState,
 )
+from fairlead.policies.snapshot.second_inference import second_choice, second_row
 
 _fleet_at: Any = tuple_at(Fleet, FLEET_ARRAYS)
 _state_at: Any = tuple_at(FleetState, STATE_ARRAYS)
@@ -50,7 +55,8 @@ class SnapshotBuilder:
         )
         self._words = words_of(fleet, FLEET_ARRAYS), words_of(self.state, STATE_ARRAYS)
         self._ranges = [(int(m["first"]), int(m["last"])) for m in fleet.models]
-        self._exclude, self._book, self._bind, self._add_load, self._set_link, start = _compiled()
+        self._exclude, self._book, self._bind, self._add_load, self._set_link, start, *others = _compiled()
+        self._can_take, self._second, self._delays = others
         start(*self._words)
 
     def snapshot(self, request: Any) -> RequestSnapshot:
@@ -76,6 +82,20 @@ class SnapshotBuilder:
     def unbind(self, deployment: int, load: float) -> None:
         """A stream of this load is no longer bound there."""
         self._add_load(*self._words, deployment, -load)
+
+    def can_take(self, request: Any, deployment: int) -> bool:
+        """Whether the place that a request's stream is bound to can take it; if not, `unbind` and decide anew."""
+        return bool(self._can_take(*self._words, request, deployment))
+
+    def second_choice(self, request: Any, deployment: int) -> int:
+        """Where to repeat a request (1,) that a deployment has answered not accurately enough; -1: nowhere."""
+        return int(self._second(*self._words, request, deployment))
+
+    def delays_ms(self) -> Any:
+        """How far each node is now, float64 (N,), as `Selector.stats` wants it."""
+        delays_ms = np.zeros(self.fleet.links.shape[1])
+        self._delays(*self._words, delays_ms)
+        return delays_ms
 
     def set_link(self, row: int, node: int, net_ms: float, net_sd_ms: float, ms_per_kb: float, up: bool = True) -> None:
         """The link from a site (or, behind the sites, a node) to a node is different now."""
@@ -106,6 +126,23 @@ def _set_link_to(fleet_words: Any, state_words: Any, row: int, node: int, link: 
     set_link(_fleet_at(fleet_words), _state_at(state_words), row, node, link[0])
 
 
+def _can_take_of(fleet_words: Any, state_words: Any, request: Any, d: int) -> bool:
+    asked = request[0]
+    return hard_bits(_fleet_at(fleet_words), _state_at(state_words), asked.site, asked.source, d) == 0
+
+
+def _second_of(fleet_words: Any, state_words: Any, request: Any, answered: int) -> int:
+    fleet, asked = _fleet_at(fleet_words), request[0]
+    if not fleet.rules[0].second_inference:
+        return -1
+    row = second_row(fleet, asked.site, answered)
+    return second_choice(fleet, _state_at(state_words), asked, answered, row)
+
+
+def _delays_of(fleet_words: Any, state_words: Any, delays_ms: Any) -> None:
+    measure_delays(_fleet_at(fleet_words), _state_at(state_words), delays_ms)
+
+
 def _begin(fleet_words: Any, state_words: Any) -> None:
     begin(_fleet_at(fleet_words), _state_at(state_words))
 
@@ -121,4 +158,7 @@ def _compiled() -> tuple[Any, ...]:
         typed_kernel(_add_load_to, WORDS, WORDS, whole, real),
         typed_kernel(_set_link_to, WORDS, WORDS, whole, whole, link),
         typed_kernel(_begin, WORDS, WORDS),
+        typed_kernel(_can_take_of, WORDS, WORDS, request, whole),
+        typed_kernel(_second_of, WORDS, WORDS, request, whole),
+        typed_kernel(_delays_of, WORDS, WORDS, FLOATS),
     )

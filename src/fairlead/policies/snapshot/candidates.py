@@ -229,12 +229,17 @@ def exclude(fleet: Any, state: Any, request: Any, first: int, last: int) -> bool
     return filled.feasible
 
 
+@inlined
+def hard_bits(fleet: Any, state: Any, row: int, source: int, d: int) -> Any:
+    """Why deployment `d` can't take a source's request sent from a link row, whatever the request asks for."""
+    return state.hard[d] | state.down[row, d] | fleet.denied[source, d]
+
+
 @kernel
 def _set_excluded(fleet: Any, state: Any, request: Any, first: int, last: int) -> bool:
-    rules = fleet.rules[0]
-    down, denied = state.down[request.site], fleet.denied[request.source]
+    rules, site, source = fleet.rules[0], request.site, request.source
     for d in range(first, last):
-        state.excluded[d] = state.hard[d] | down[d] | denied[d]
+        state.excluded[d] = hard_bits(fleet, state, site, source, d)
     candidates, excluded = state.candidates[first:last], state.excluded[first:last]
     if rules.bind_streams:
         overbooked(request, candidates, excluded)

@@ -32,7 +32,9 @@ from fairlead.policies.guard import Guard
 from fairlead.policies.policy_code import function_hash, package_of, reads_argument, summary_of
 
 if TYPE_CHECKING:
+    from fairlead.policies.bundle import Fault
     from fairlead.policies.model_runtime import Clock
+    from fairlead.policies.tasks.bundle import TaskBundle
     from fairlead.policies.tasks.decider import TaskDecider
 
 Knowledge = Literal["progress", "speed"]
@@ -41,7 +43,7 @@ ENTRY_POINT_GROUP = "fairlead.task_policies"  #: Of third parties, see `fairlead
 
 @dataclass(frozen=True)
 class TaskPolicy:
-    """A named way to place tasks."""
+    """A named way to place tasks. Hosts ask for what it can do, as of a Policy, not for its kind."""
 
     name: str
     function: Callable[..., int]
@@ -53,6 +55,7 @@ class TaskPolicy:
     resizes: bool = False
     prepare: Callable[[TaskFacts], Any] | None = None  # its parameters
     package: str = field(default="fairlead", compare=False)
+    bundle: TaskBundle | None = field(default=None, compare=False, kw_only=True)  # of a learned policy
 
     @cached_property
     def compiled(self) -> Any:
@@ -74,6 +77,30 @@ class TaskPolicy:
         from fairlead.policies.tasks.decider import TaskRuleDecider
 
         return TaskRuleDecider(self, parameters)
+
+    @property
+    def learned(self) -> bool:
+        """Whether a model decides."""
+        return self.bundle is not None
+
+    @property
+    def model_fault(self) -> Fault | None:
+        """Why the model is never asked. Opens the model."""
+        return None if self.bundle is None else self.bundle.fault
+
+    @property
+    def arithmetic(self) -> str:
+        """What the model computes on this machine; empty where there is no model."""
+        return "" if self.bundle is None else self.bundle.arithmetic
+
+    def warning(self, facts: TaskFacts) -> str:
+        """What to know before its figures on these tasks are believed, in a line; empty when there is nothing."""
+        return "" if self.bundle is None else self.bundle.warning(self.name, facts)
+
+    def identity(self) -> dict[str, Any]:
+        """Which code, or which bundle, decides, and what it may know and do, as plain values."""
+        powers = {"knows": list(self.knows), "preempts": self.preempts, "resizes": self.resizes}
+        return {"package": self.package, "kind": self.kind, "hash": self.hash} | powers
 
     @cached_property
     def draws(self) -> bool:

@@ -132,8 +132,8 @@ def _pointers(names: tuple[str, ...]) -> list[Any]:
         raise UserError("settings.policies: at least one policy is needed")
     policies = [find(name) for name in names]
     for policy in policies:
-        if policy.kind != "compiled":
-            what = "plain Python" if policy.kind == "python" else "learned"
+        if not policy.compiles:
+            what = "learned" if policy.learned else "plain Python"
             raise UserError(f"policy {policy.name!r} is {what}; a window needs compiled ones")
     return [compiled_rule(policy) for policy in policies]
 

@@ -11,10 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.outcomes import Outcome
-from fairlead.policies.expected_times import completion_ms, in_time
+from fairlead.policies.expected_times import in_time
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
-from fairlead.policies.snapshot.candidates import book, fill
+from fairlead.policies.snapshot.candidates import book
+from fairlead.policies.snapshot.second_inference import second_choice, second_row
 from fairlead.sim.serving.calendar import push
 
 _SUCCESS: Final = np.uint8(Outcome.SUCCESS)
@@ -80,32 +81,12 @@ def deliver(plan: Any, world: Any, job: int, now_ms: float) -> None:
 
 
 @kernel
-def second_choice(plan: Any, world: Any, job: int, row: int) -> Any:
-    """Where the second inference goes: the better cloud variant that should answer first, -1 when there is none."""
-    request = world.requests[job]
-    model, source = request.model, request.source
-    fill(plan, world, model, row, request.size_kb)
-    best: Any = np.int64(-1)
-    best_ms = np.inf
-    own = plan.deployments[world.jobs[job].deployment].accuracy
-    for d in range(plan.models[model].first, plan.models[model].last):
-        deployment = plan.deployments[d]
-        blocked = world.hard[d] | world.down[row, d] | plan.denied[source, d]
-        if blocked or not deployment.cloud or deployment.accuracy <= own:
-            continue
-        expected_ms = completion_ms(world.candidates[d])
-        if expected_ms < best_ms:
-            best, best_ms = d, expected_ms
-    return best
-
-
-@kernel
 def escalate(plan: Any, world: Any, job: int, now_ms: float) -> bool:
     """Send the request on to the cloud, from the node or by way of its access point. False: nothing there takes it."""
     request, rules, clock = world.requests[job], plan.rules[0], world.clock[0]
     node = plan.deployments[world.jobs[job].deployment].node
-    row = rules.sites + node if rules.offload_from_node else request.site
-    choice = second_choice(plan, world, job, row)
+    row = second_row(plan, request.site, world.jobs[job].deployment)
+    choice = second_choice(plan, world, request, world.jobs[job].deployment, row)
     if choice < 0:
         return False
     d = index(choice)

@@ -16,7 +16,7 @@ from fairlead.policies.expected_times import completion_ms
 from fairlead.policies.feasibility import rejection_reason
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import POLICY, uniform
-from fairlead.policies.snapshot.candidates import add_load, book, bound_load, exclude, set_link
+from fairlead.policies.snapshot.candidates import add_load, book, bound_load, exclude, hard_bits, set_link
 from fairlead.sim.serving.calendar import pop, push
 from fairlead.sim.serving.delivery import delay_ms
 from fairlead.sim.serving.stations import join, station_event
@@ -106,7 +106,7 @@ def _follow_binding(plan: Any, world: Any, request_id: int) -> bool:
         world.clock[0].open_streams += 1
     if stream.bound < 0 or not plan.rules[0].bind_streams:
         return False
-    if world.down[request.site, stream.bound] | world.hard[stream.bound]:
+    if hard_bits(plan, world, request.site, request.source, index(stream.bound)):
         _unbind(plan, world, request.stream)
         return False
     world.rows[request_id].bound = 1

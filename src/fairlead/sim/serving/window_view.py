@@ -15,7 +15,9 @@ from numba import types
 from fairlead.domain.records import TRAFFIC
 from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.jit import inlined, kernel, typed_kernel
-from fairlead.policies.observe import FARTHEST_MS, FLOATS, TRAFFIC_ROWS, observe_window, window_scale, window_size
+from fairlead.policies.observe import FLOATS, TRAFFIC_ROWS, count_mix, observe_window, window_scale, window_size
+from fairlead.policies.snapshot.capacity import capacity_qps
+from fairlead.policies.snapshot.delays import measure_delays
 from fairlead.sim.serving.addresses import plan_at, world_at
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.world_arrays import DONE, Plan
@@ -39,18 +41,6 @@ class WindowView:
         self._observe(*rows, self._scale, self._nodes, self._mix, traffic, delays_ms, out)
 
 
-def capacity_qps(plan: Plan) -> Any:
-    """What each node can serve, in requests a second."""
-    deployments = plan.deployments
-    per_request_ms = deployments["typical_ms"] * deployments["batch_share"]
-    n = plan.links.shape[1]
-    queues = np.bincount(deployments["node"], deployments["servers"] * 1000.0 / per_request_ms, n)
-    number, sum_ms = np.bincount(deployments["node"], minlength=n), np.bincount(deployments["node"], per_request_ms, n)
-    shared = np.zeros(n, np.bool_)
-    shared[plan.stations["node"][plan.stations["deployment"] < 0]] = True
-    return np.where(number == 0, 1.0, np.where(shared, 1000.0 * number / np.maximum(sum_ms, 1e-300), queues))
-
-
 @inlined
 def ended_window(world: Any, code: int) -> int:
     """The window that has just ended: -1 at the start, at the end the last that has arrivals."""
@@ -67,23 +57,7 @@ def _count_mix(world: Any, w: int, traffic: Any) -> None:
     traffic.within_40_ms = traffic.within_80_ms = traffic.within_160_ms = 0
     traffic.min_accuracy = 0.0
     for i in range(last - world.windows[w].arrived, last):  # requests are sorted by time
-        request = world.requests[i]
-        traffic.within_40_ms += request.deadline_ms <= 40.0
-        traffic.within_80_ms += request.deadline_ms <= 80.0
-        traffic.within_160_ms += request.deadline_ms <= 160.0
-        traffic.min_accuracy += request.min_accuracy
-
-
-@kernel
-def _measure_delays(plan: Any, world: Any, delays_ms: Any) -> None:
-    """How far the nodes are now."""
-    sites = plan.rules[0].sites
-    for n in range(len(delays_ms)):
-        delays_ms[n] = 0.0
-        for site in range(sites):
-            link = world.links[site, n]
-            delays_ms[n] += FARTHEST_MS if link.up_at_ms > 0.0 else min(link.net_ms, FARTHEST_MS)
-        delays_ms[n] /= sites
+        count_mix(traffic, world.requests[i])
 
 
 def _observe(
@@ -107,7 +81,7 @@ def _observe(
             counts.clients = world.clock[0].early_streams
         if mix:
             _count_mix(world, max(w, 0), counts)
-            _measure_delays(plan, world, delays_ms)
+            measure_delays(plan, world, delays_ms)
         observe_window(counts, world.dispatched[max(w, 0)], delays_ms, scale, nodes, mix, observations[b])
 
 

@@ -1,6 +1,7 @@
-"""How much work a station can do at once: its servers, or what a shared node gets done at its best mix.
+"""How much a fleet can do: requests of each node in a second, and work that a station can do at once.
 
-Called by the upper bound and by the detail of runs, both in experiments. A function of the plan alone.
+The first is the unit of what selectors see, the second is for decision logs and the upper bound. Functions of the fleet
+alone, which may be a simulator's plan.
 """
 
 from __future__ import annotations
@@ -10,28 +11,38 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.sim.serving.world_arrays import Plan
+
+def capacity_qps(fleet: Any) -> Any:
+    """What each node can serve of typical requests, in requests a second; 1 where nothing is deployed."""
+    deployments = fleet.deployments
+    per_request_ms = deployments["typical_ms"] * deployments["batch_share"]
+    n = fleet.links.shape[1]
+    queues = np.bincount(deployments["node"], deployments["servers"] * 1000.0 / per_request_ms, n)
+    number, sum_ms = np.bincount(deployments["node"], minlength=n), np.bincount(deployments["node"], per_request_ms, n)
+    shared = np.zeros(n, np.bool_)
+    shared[fleet.stations["node"][fleet.stations["deployment"] < 0]] = True
+    return np.where(number == 0, 1.0, np.where(shared, 1000.0 * number / np.maximum(sum_ms, 1e-300), queues))
 
 
-def capacities(plan: Plan) -> tuple[Any, Any]:
+def capacities(fleet: Any) -> tuple[Any, Any]:
     """Per station: work (ms of time alone) that it can do in a ms, and whether it serves a request without a break."""
-    servers, whole = np.zeros(len(plan.stations)), np.zeros(len(plan.stations), np.bool_)
-    for q, station in enumerate(plan.stations):
+    servers, whole = np.zeros(len(fleet.stations)), np.zeros(len(fleet.stations), np.bool_)
+    for q, station in enumerate(fleet.stations):
         if station["deployment"] >= 0:
-            deployment = plan.deployments[station["deployment"]]
+            deployment = fleet.deployments[station["deployment"]]
             servers[q], whole[q] = deployment["servers"], deployment["batch"] == 1
         else:
-            servers[q] = _shared(plan, station)
+            servers[q] = _shared(fleet, station)
     return servers, whole
 
 
-def _shared(plan: Plan, station: Any) -> float:
-    first = plan.node_first[station["node"]]
-    here = plan.deployments[plan.node_deployments[first : first + station["kinds"]]]
+def _shared(fleet: Any, station: Any) -> float:
+    first = fleet.node_first[station["node"]]
+    here = fleet.deployments[fleet.node_deployments[first : first + station["kinds"]]]
     most = float(here["queue_limit"].max())  # how many can be there at once
     if (here["run_mb"] > 0).all():
         most = min(most, float(np.floor(station["free_mb"] / here["run_mb"].min())))
-    table = plan.degradation[station["table"] :]
+    table = fleet.degradation[station["table"] :]
     return _linear(float(table[0]), most) if station["linear"] else _tabled(table, len(here), most)
 
 
@@ -49,7 +60,7 @@ def _linear(rho: float, most: float) -> float:
 
 
 def _tabled(table: Any, kinds: int, most: float) -> float:
-    """The best cell of a degradation table, laid out as in `snapshot.candidates`: jobs there / their slowdown."""
+    """The best cell of a degradation table (laid out as in `candidates.degradation`): jobs there / their slowdown."""
     axes = int(table[0])
     sizes = table[1 : 1 + axes].astype(int)
     axis_of = table[1 + axes : 1 + axes + kinds].astype(int)
