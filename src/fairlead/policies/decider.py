@@ -22,7 +22,7 @@ from fairlead.domain.decision import Decision, RequestSnapshot, WindowSnapshot
 from fairlead.domain.errors import PolicyError
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST
-from fairlead.policies.guard import Guard, compiled
+from fairlead.policies.guard import Guard, check_choice, compiled
 
 if TYPE_CHECKING:
     from fairlead.policies.interface import Policy
@@ -115,14 +115,6 @@ def of_request(snapshot: Any) -> tuple[Any, Any, Any]:
     if candidates.dtype != CANDIDATE or request.dtype != REQUEST or excluded.dtype != np.uint16:
         raise TypeError("a snapshot needs REQUEST, CANDIDATE and uint16, as fairlead.domain.records has them")
     return np.asarray(request).reshape(1), np.ascontiguousarray(candidates), np.ascontiguousarray(excluded)
-
-
-def check_choice(policy: str, choice: int, excluded: Any, request: int) -> None:
-    """Raise a PolicyError when a choice is neither a feasible candidate nor a rejection."""
-    if choice == -1 or (0 <= choice < len(excluded) and excluded[choice] == 0):
-        return
-    what = f"of {len(excluded)} candidates" if not 0 <= choice < len(excluded) else "which is excluded"
-    raise PolicyError(f"policy {policy!r} chose index {choice}, {what}, for request {request}")
 
 
 def _checked(

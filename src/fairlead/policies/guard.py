@@ -1,4 +1,5 @@
-"""Stands around every call of a policy's code: what it raises becomes a PolicyError that names policy and place.
+"""Stands around every call of a policy's code: what it raises becomes a PolicyError that names policy and place, and so
+does a choice that is impossible.
 
     with Guard(policy.name, policy.function):
         choice = policy.function(...)
@@ -66,6 +67,14 @@ def compiled(policy: Policy | TaskPolicy, fields: Sequence[str] = ()) -> Any:
         hint = nearest(str(error.args[0]), fields) if isinstance(error, KeyError) and error.args else ""
         where = _at(_defined_at(policy.function))  # the error comes from inside Numba
         raise PolicyError(f"policy {policy.name!r} does not compile: {one_line(error)}{hint}{where}") from error
+
+
+def check_choice(policy: str, choice: int, excluded: Any, request: int) -> None:
+    """Raise a PolicyError when a choice is neither a feasible candidate nor a rejection."""
+    if choice == -1 or (0 <= choice < len(excluded) and excluded[choice] == 0):
+        return
+    what = f"of {len(excluded)} candidates" if not 0 <= choice < len(excluded) else "which is excluded"
+    raise PolicyError(f"policy {policy!r} chose index {choice}, {what}, for request {request}")
 
 
 def _raised_at(error: BaseException) -> str:

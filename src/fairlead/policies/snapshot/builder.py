@@ -24,7 +24,6 @@ from fairlead.policies.addresses import WORDS, tuple_at, words_of
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.observe import FLOATS
 from fairlead.policies.snapshot.candidates import add_load, begin, book, bound_load, exclude, hard_bits, set_link
-from fairlead.policies.snapshot.delays import measure_delays
 from fairlead.policies.snapshot.fleet_arrays import (
     FLEET_ARRAYS,
     LINK,
@@ -32,6 +31,7 @@ from fairlead.policies.snapshot.fleet_arrays import (
     Fleet,
     FleetState,
 )
+from fairlead.policies.snapshot.node_delays import measure_delays
 from fairlead.policies.snapshot.second_inference import second_choice, second_row
 
 _fleet_at: Any = tuple_at(Fleet, FLEET_ARRAYS)

@@ -21,8 +21,8 @@ from fairlead.domain.outcomes import Fallback
 from fairlead.domain.scenario import Scenario
 from fairlead.measure.decision_log_file import write_log
 from fairlead.measure.serving_figures import serving_figures
-from fairlead.policies.decider import Decider, Setting, check_choice, compiled_rule
-from fairlead.policies.guard import Guard
+from fairlead.policies.decider import Decider, Setting, compiled_rule
+from fairlead.policies.guard import Guard, check_choice
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.sim.serving.decision_account import Account

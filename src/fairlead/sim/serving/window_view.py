@@ -17,7 +17,7 @@ from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.jit import inlined, kernel, typed_kernel
 from fairlead.policies.observe import FLOATS, TRAFFIC_ROWS, count_mix, observe_window, window_scale, window_size
 from fairlead.policies.snapshot.capacity import capacity_qps
-from fairlead.policies.snapshot.delays import measure_delays
+from fairlead.policies.snapshot.node_delays import measure_delays
 from fairlead.sim.serving.addresses import plan_at, world_at
 from fairlead.sim.serving.handle import Handle
 from fairlead.sim.serving.world_arrays import DONE, Plan
