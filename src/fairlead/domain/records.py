@@ -83,15 +83,15 @@ DECISION: Final = np.dtype(
         ("outcome", np.uint8),  # how it ended, see Outcome
         ("reason", np.uint8),  # why it was rejected, see Reason; 0 otherwise
         ("bound", np.uint8),  # 1 when an earlier decision for its stream was followed
-        ("probability", np.float64),  # probability of the choice under the policy; NaN when unknown
+        ("predicted_ms", np.float64),  # latency expected at the decision; NaN when rejected or bound
         ("net_ms", np.float64),  # time on the network, transfers included
         ("queue_ms", np.float64),  # time in queues
         ("service_ms", np.float64),  # time in service
         ("latency_ms", np.float64),  # sum of the three above; NaN when rejected
-        ("predicted_ms", np.float64),  # latency expected at the decision; NaN when rejected or bound
         ("accuracy", np.float64),  # quality of the delivered answer; NaN when rejected
         ("energy_mj", np.float64),  # energy above idle
         ("price", np.float64),  # price
+        ("probability", np.float64),  # probability of the choice under the policy; NaN when unknown
     ],
     align=True,
 )

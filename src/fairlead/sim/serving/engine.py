@@ -63,10 +63,11 @@ def _settle(plan: Any, world: Any, request_id: int, choice: int) -> bool:
         return False
     d = index(clock.first + choice)
     request = world.requests[request_id]
-    world.rows[request_id].predicted_ms = completion_ms(world.candidates[d])
+    predicted_ms = completion_ms(world.candidates[d])
     if plan.rules[0].bind_streams and request.stream >= 0:
         _bind(plan, world, request.stream, d, request.rate_qps)
     _send(plan, world, request_id, d)
+    world.rows[request_id].predicted_ms = predicted_ms  # last, since its row is in the cache now
     return True
 
 
