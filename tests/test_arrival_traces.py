@@ -103,6 +103,7 @@ WRONG = {
     "infinite": ("time_s,deadline_ms\n1,inf\n", "trace.csv:2: deadline_ms must be finite, got 'inf'"),
     "negative time": ("time_s\n-1\n2\n", "trace.csv:2: time_s must be 0 or above, got -1"),
     "negative size": ("time_s,size_kb\n1,1\n2,-3\n", "trace.csv:3: size_kb must be above 0, got -3"),
+    "huge size": ("time_s,size_kb\n1,1e308\n", "trace.csv:2: size_kb must be 1e-12 to 1e+15, got 1e+308"),
     "no deadline": ("time_s,deadline_ms\n1,0\n", "trace.csv:2: deadline_ms must be above 0, got 0"),
     "short row": ("time_s,size_kb\n1,2\n3\n", "trace.csv:3: 1 values, the header has 2 columns"),
     "long row": ("time_s\n1\n2,3\n", "trace.csv:3: 2 values, the header has 1 columns"),

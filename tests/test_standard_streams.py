@@ -18,7 +18,7 @@ from fairlead.cli import main as command
 from fairlead.cli.console import columns_table, console
 from fairlead.cli.main import main
 from fairlead.cli.standard_streams import note, say
-from fairlead.domain.errors import UserError, one_line, printable
+from fairlead.domain.errors import UserError, error_line, one_line, printable
 from fairlead.experiments.workers import noted_interrupts
 from fairlead.measure.interrupts import STOPS, on_stop
 from fairlead.measure.report.render import write_any_plots, write_any_report
@@ -91,6 +91,13 @@ class TestForeignText:
         say(EVIL)
         note(EVIL)
         assert capsys.readouterr() == (SPELLED + "\n", SPELLED + "\n")
+
+    def test_error_lines_print_and_end(self) -> None:
+        assert error_line(UserError("unknown field '\ufeffrate'")) == r"unknown field '\ufeffrate'"
+        line = error_line(UserError(f"begin {'a' * 100_000} end"))
+        assert len(line) < 4000
+        assert line.startswith("begin")
+        assert line.endswith("end")
 
     def test_lines_and_tables_show_it_as_it_is(self, capsys: pytest.CaptureFixture[str]) -> None:
         table = columns_table("[bold]name[/bold]")

@@ -23,7 +23,7 @@ from fairlead.cli.models.profile_options import add_profile
 from fairlead.cli.standard_streams import STANDARD_OUTPUT, note, prepare
 from fairlead.cli.trace.options import add_trace
 from fairlead.cli.train.options import add_train
-from fairlead.domain.errors import UserError, nearest
+from fairlead.domain.errors import UserError, error_line, nearest
 from fairlead.measure.interrupts import on_stop
 
 _EXAMPLES = """\
@@ -142,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
             finally:
                 sys.stdout.flush()  # here, where a reader that has gone is no error
     except UserError as error:
-        note(f"fairlead: {error}")
+        note(f"fairlead: {error_line(error)}")
         return error.exit_code
     except KeyboardInterrupt:
         note("fairlead: interrupted")

@@ -19,6 +19,7 @@ _UNPRINTABLE = re.compile(
 
 _MOST_COMPARED = 1000
 _LONGEST_NAME, _MOST_NAMES, _LONGEST_VALUE, _LONGEST_LINE = 200, 60, 100, 500
+_LONGEST_SHOWN = 3000  # more than any list of known names in a message
 
 
 class UserError(Exception):
@@ -74,3 +75,10 @@ def one_line(error: BaseException) -> str:
 def printable(text: str) -> str:
     """The text for one line of a terminal or a page: what could steer it is spelled out, as in \\x1b."""
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def error_line(error: BaseException) -> str:
+    """An error as the one line that is shown: what does not print is spelled out, the middle of a long line is cut."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(error))
+    half = _LONGEST_SHOWN // 2
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:half]} ... {text[-half:]}"

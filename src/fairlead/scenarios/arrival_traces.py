@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fairlead.domain.errors import UserError, nearest, one_line, shown
+from fairlead.domain.provenance import LEAST, MOST
 from fairlead.inputs.read_files import MB, open_file
 
 _NUMBERS = ("time_s", "size_kb", "deadline_ms", "min_accuracy")
@@ -54,11 +55,12 @@ def read_trace(file: str, duration_s: float, sites: Sequence[str]) -> Trace:
     if time_s[0] < 0:
         raise UserError(f"{file}:2: time_s must be 0 or above, got {time_s[0]:g}")
     for column, values in numbers.items():
-        accuracy = column == "min_accuracy"
-        wrong = np.flatnonzero((values < 0) | (values > 1)) if accuracy else np.flatnonzero(values <= 0)
+        least, most = (0.0, 1.0) if column == "min_accuracy" else (LEAST, MOST)
+        wrong = np.flatnonzero((values < least) | (values > most))
         if len(wrong):
-            bound = "in 0..1" if accuracy else "above 0"
-            raise UserError(f"{file}:{int(wrong[0]) + 2}: {column} must be {bound}, got {values[wrong[0]]:g}")
+            value = values[wrong[0]]
+            bound = "in 0..1" if most == 1.0 else "above 0" if value <= 0.0 else f"{least:g} to {most:g}"
+            raise UserError(f"{file}:{int(wrong[0]) + 2}: {column} must be {bound}, got {value:g}")
     kept = int(np.searchsorted(time_s, duration_s))
     if kept == 0:
         raise UserError(f"{file}: its first row is at {time_s[0]:g} s, the workload ends at {duration_s:g} s")

@@ -109,7 +109,7 @@ def _changed_columns(random: Random) -> dict[str, list[Any]]:
         if change == 0:
             columns[name] = [odd] * 5
         elif change == 1:
-            columns[name][random.randrange(5)] = odd
+            columns[name] = [odd if row == random.randrange(5) else value for row, value in enumerate(columns[name])]
         elif change == 2:
             columns[random.choice((*WORDS, "Time_s", "time_s "))] = columns.pop(name)
         elif change == 3:
