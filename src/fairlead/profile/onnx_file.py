@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.domain.errors import UserError, as_typed, nearest, one_line, shown
+from fairlead.inputs.bounded_memory import bounded_memory
 from fairlead.inputs.read_files import MB, read_bytes
 from fairlead.profile.analysis import Analysis, Layer, Tensor
 from fairlead.profile.operators import kind_of, learnt_inputs, macs_of
@@ -23,6 +24,7 @@ from fairlead.profile.shape_run import run_for_shapes
 
 _MOST_MB: Final = 2048  # more, protobuf can't hold in one message
 _MOST_ELEMENTS: Final = 10**13
+_INFERENCE_MB: Final = 1000  # for the inference of shapes, which reads no weights
 _WORD, _MESSAGE = 9, 11  # protobuf's types of fields
 _OURS = ("", "ai.onnx")
 _BITS = {"int4": 0.5, "uint4": 0.5, "float4e2m1": 0.5, "int2": 0.25, "uint2": 0.25, "bfloat16": 2.0}
@@ -179,7 +181,10 @@ def _inferred(onnx: Any, path: Path, model: Any) -> _Shapes:
         one.type.tensor_type.ClearField("shape")
     try:
         shapes = _Shapes()
-        _note(onnx.shape_inference.infer_shapes(model, data_prop=True).graph, shapes)
+        with bounded_memory(_INFERENCE_MB):  # it makes as many sizes as a list of sizes is said to have
+            _note(onnx.shape_inference.infer_shapes(model, data_prop=True).graph, shapes)
+    except MemoryError:
+        raise UserError(f"{path}: its shapes can't be computed within {_INFERENCE_MB} MB of memory") from None
     except Exception as error:
         raise UserError(f"{path}: its shapes do not fit together: {one_line(error)}") from None
     return shapes
