@@ -1,4 +1,4 @@
-"""A bound on the memory that foreign code may take inside this process, for libraries that allocate what a file asks for."""
+"""A bound on the memory that a library may take inside this process, for those that allocate what a file asks for."""
 
 from __future__ import annotations
 
