@@ -47,20 +47,20 @@ def test_the_verdict_names_the_best_its_lead_and_the_bound() -> None:
     made["scenarios"]["shifting"]["policies"]["power-of-two-choices"]["behind_best"]["ci95"] = 0.005
     assert said(made) == (
         "cheaper is best: 95.0 ± 0.6 % of requests in time and accurate, 1.2 ± 0.5 points ahead of "
-        "power-of-two-choices; no policy can pass 97.5 ± 0.4 %, 2.4 ± 0.8 points more."
+        "power-of-two-choices; the upper bound for any policy is 97.5 ± 0.4 %, 2.4 ± 0.8 points above cheaper."
     )
 
 
 def test_policies_within_the_interval_are_not_told_apart() -> None:
     made = document()
     assert "cheaper leads: " in said(made)
-    assert "accurate, but not told apart from power-of-two-choices (1.2 ± 1.4 points behind);" in said(made)
+    assert "accurate, but its lead over power-of-two-choices (1.2 ± 1.4 points behind) is within the margin of error;" in said(made)
     unsure(made, "random")
-    assert "(1.2 ± 1.4 points behind) and random;" in said(made)
+    assert "(1.2 ± 1.4 points behind) and random is within" in said(made)
     unsure(made, *POLICIES)
-    assert said(made).count("told apart") == 1
+    assert said(made).count("margin of error") == 1
     assert "(1.2 ± 50.0 points behind), least-energy-in-time, " in said(made)
-    assert " and 8 more;" in said(made)
+    assert " and 8 more is within" in said(made)
 
 
 def test_a_later_policy_that_is_not_told_apart_is_named_although_the_second_is() -> None:
@@ -70,8 +70,8 @@ def test_a_later_policy_that_is_not_told_apart_is_named_although_the_second_is()
     behind = -100 * points(made)[0].behind_best("random").mean
     assert "cheaper leads: " in said(made)
     assert (
-        "1.2 ± 0.5 points ahead of power-of-two-choices, but not told apart from random "
-        f"({behind:.1f} ± 50.0 points behind);" in said(made)
+        "1.2 ± 0.5 points ahead of power-of-two-choices, but its lead over random "
+        f"({behind:.1f} ± 50.0 points behind) is within the margin of error;" in said(made)
     )
 
 
@@ -104,7 +104,7 @@ def test_where_success_is_a_tie_the_verdict_tells_who_needs_less_energy() -> Non
     energies(made, **{best: [50.0, 60.0, 66.0, 74.0, 80.0]})
     assert f" {best} uses 38 % less energy per success than {level}." in said(made)
     energies(made, **{best: [80.0, 106.0, 98.0, 122.0, 114.0]})
-    assert "Energy per success does not tell them apart either." in said(made)
+    assert "Their difference in energy per success is within the margin of error, too." in said(made)
     made["scenarios"]["shifting"]["policies"][level]["behind_best"]["ci95"] = 0.001
     assert "nergy" not in said(made)  # success tells them apart
 
@@ -262,7 +262,7 @@ def test_captions_say_what_a_reader_may_miss() -> None:
     drawn = plots(swept())
     for name in ("sweep", "over-time", "time-average"):
         assert "axis need not start at 0" in drawn[name].caption
-    assert "of each policy alone, differences are paired by seed: look at behind best" in drawn["sweep"].caption
+    assert "of each policy alone. To compare policies, use 'behind best', whose differences are paired by seed." in drawn["sweep"].caption
 
 
 def test_text_alternatives_are_there_for_every_choice() -> None:

@@ -48,7 +48,8 @@ def seeds_in_words(points: Sequence[Point], what: str = "") -> str:
     least, most = min(p.seeds for p in points), max(p.seeds for p in points)
     if most == 1:
         return f"1 seed{what}, so no interval"
-    return f"{most if least == most else f'{least} to {most}'} paired seeds{what}; mean and 95 % interval"
+    number = str(most) if least == most else f"{least} to {most}"
+    return f"{number} paired seeds{what}{' each' * bool(what)}; mean and 95 % interval"
 
 
 def head(out: Console, name: str, title: str, workload: str = "", overrides: Sequence[str] = ()) -> None:

@@ -111,7 +111,7 @@ def _controls(document: Document, first: int) -> str:
     return f"""<details open><summary>Choose what is shown</summary>
 {label_chooser(swept[0] if swept else "Scenario", list(document["scenarios"]), first)}
 <fieldset class="policies"><legend>Policies</legend>
-<p class="hint">Checked ones are drawn as lines, and stand out where all are drawn.</p>
+<p class="hint">Line plots show the checked policies; other plots show all policies and highlight these.</p>
 {policies}
 </fieldset>
 <div class="presets"><button type="button" data-preset="best">Best</button>

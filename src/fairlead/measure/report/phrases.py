@@ -95,14 +95,15 @@ def lead(point: Point, say: Callable[[Estimate], str]) -> str:
         return text
     first = f"{level[0]} ({say(behind(point, level[0]))} behind)"
     more = [f"{len(level) - _NAMED} more"] if len(level) > _NAMED else []
-    return f"{text}, but not told apart from {listed([first, *level[1:_NAMED], *more])}"
+    return f"{text}, but its lead over {listed([first, *level[1:_NAMED], *more])} is within the margin of error"
 
 
 def _gap(point: Point) -> str:
     if math.isnan(point.bound.mean):
         return ""
-    gap = point.from_bound(point.ranking[0])
-    return f"; no policy can pass {percent(point.bound)} %, {percent(gap)} points more"
+    best = point.ranking[0]
+    gap = percent(point.from_bound(best))
+    return f"; the upper bound for any policy is {percent(point.bound)} %, {gap} points above {best}"
 
 
 def _energy(point: Point) -> str:
@@ -117,7 +118,7 @@ def _energy(point: Point) -> str:
     if saved.n < 2:
         return ""
     if not told_apart(saved):
-        return " Energy per success does not tell them apart either."
+        return " Their difference in energy per success is within the margin of error, too."
     return f" {least} uses {100 * saved.mean / spent[other]:.2g} % less energy per success than {other}."
 
 

@@ -33,8 +33,8 @@ def _caption(found: Found, measures: Measures) -> str:
     text = NO_INTERVALS
     if measures.have_intervals([p for _, p in found]):
         text = (
-            f"Mean over the seeds; {'bars' if len(found) == 1 else 'bands'} are 95 % intervals of each policy alone, "
-            "differences are paired by seed: look at behind best."
+            f"Mean over the seeds; {'bars' if len(found) == 1 else 'bands'} are 95 % intervals of each policy alone. "
+            "To compare policies, use 'behind best', whose differences are paired by seed."
         )
     text += " The axis need not start at 0."
     if any(known(p.bound) for _, p in found):
