@@ -16,6 +16,7 @@ from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import find_task_policy
 from fairlead.sim.tasks.run_policy import run_tasks
 from fairlead.sim.tasks.summary import summarise
+from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.worlds import begin_all, new_worlds
 
 
@@ -23,18 +24,17 @@ def run_task_trial(trial: Trial) -> TrialResult:
     """Run one trial. A policy that fails is noted, the others go on."""
     scenario = trial.scenario
     assert isinstance(scenario, TaskScenario)
-    plan = build_task_plan(scenario)
-    facts = facts_of(scenario, plan)
-    worlds = new_worlds(plan, [trial.seed], history=scenario.rules.most_steps)
+    ours = _room(trial, scenario)
     figures: dict[str, Figures] = {}
     failures: dict[str, str] = {}
     details: dict[str, dict[str, Any]] = {}
     for name in trial.policies:
         policy = find_task_policy(name)
+        plan, worlds = ours if policy.package in ("fairlead", "") else _room(trial, scenario)
         worlds.history[...] = 0
         begin_all(plan, worlds, np.array([trial.seed]), scenario.workload.rate_per_step)
         try:
-            decider = run_tasks(plan, worlds, policy, policy.parameters(facts))
+            decider = run_tasks(plan, worlds, policy, policy.parameters(facts_of(scenario, plan)))
         except (PolicyError, UserError) as error:  # it went wrong, or lacks what it needs of the scenario
             at = "" if trial.label == scenario.name else f" at {trial.label}"
             failures[name] = f"{error} (scenario {scenario.name}{at}, seed {trial.seed})"
@@ -44,5 +44,11 @@ def run_task_trial(trial: Trial) -> TrialResult:
         figures[name] = summarise(scenario, plan, worlds, 0) | {"fallback_share": fell_back}
         details[name] = task_detail(scenario, plan, worlds) | ({"learned": learned} if learned else {})
     whole = all(found["unfinished"] == 0 for found in figures.values())  # what is cut can be below it
-    bound = completion_bound(plan, worlds, 0) if trial.bounded and whole and has_bound(scenario) else None
+    bound = completion_bound(*ours, 0) if trial.bounded and whole and has_bound(scenario) else None
     return TrialResult(trial.label, trial.seed, figures, failures, details, bound)
+
+
+def _room(trial: Trial, scenario: TaskScenario) -> tuple[TaskPlan, TaskWorlds]:
+    """A plan and a world. Third parties' policies, whose code could write to them, get their own."""
+    plan = build_task_plan(scenario)
+    return plan, new_worlds(plan, [trial.seed], history=scenario.rules.most_steps)

@@ -20,7 +20,7 @@ import numpy as np
 
 from fairlead.domain.errors import one_line, shown
 from fairlead.domain.outcomes import Fallback
-from fairlead.policies.model_file import look_through, open_session, read_model
+from fairlead.policies.model_file import MOST_BYTES, look_through, open_session, read_model
 from fairlead.policies.model_trial import Inputs, try_model
 from fairlead.policies.observe import DISPATCH_VERSION, PREFERENCE, WINDOW_VERSION, dispatch_size, window_size
 
@@ -117,11 +117,14 @@ class Model:
 
 
 class ModelBundle(Generic[AnyManifest]):
-    """One folder. Its manifest is read at once, its model when it is needed. `checked` reads the manifest."""
+    """One folder. Its manifest is read at once, its model when it is needed, and either only once: what decides is what
+    the hash names, also where the folder has changed since. `checked` looks at the manifest.
+    """
 
     def __init__(self, folder: Path, checked: Callable[[dict[str, Any]], AnyManifest | Fault]) -> None:
         self.folder = folder
-        document = read_manifest(folder / "manifest.json")
+        self._manifest_file = _read(folder / "manifest.json", _MOST_MANIFEST)
+        document = _manifest_document(self._manifest_file)
         self.manifest: AnyManifest | Fault = document if isinstance(document, Fault) else checked(document)
         self.kind = document.get("kind") if isinstance(document, dict) else None  # whatever it says
         named = document.get("fallback") if isinstance(document, dict) else None
@@ -132,12 +135,8 @@ class ModelBundle(Generic[AnyManifest]):
         """The model, ready to run on one thread; verified by its hash and, unless it ships, by a trial elsewhere."""
         if isinstance(self.manifest, Fault):
             return self.manifest
-        try:
-            content = read_model(self.folder / "model.onnx")
-        except OSError as error:
-            return Fault(Fallback.MISSING, f"model.onnx: {error.strerror}")
-        except ValueError as error:
-            return Fault(Fallback.CORRUPT, f"model.onnx: {error}")
+        if isinstance(content := self._model_file, Fault):
+            return content
         if hashlib.sha256(content).hexdigest() != self.manifest.sha256:
             return Fault(Fallback.CORRUPT, "model.onnx is not the one that manifest.json names (sha256)")
         try:
@@ -165,9 +164,16 @@ class ModelBundle(Generic[AnyManifest]):
         return Path(__file__).resolve().parent in self.folder.resolve().parents
 
     @cached_property
+    def _model_file(self) -> bytes | Fault:
+        return _read(self.folder / "model.onnx", MOST_BYTES)
+
+    @cached_property
     def hash(self) -> str:
         """Identifies manifest and model, whatever their state."""
-        return folder_hash(self.folder)
+        digest = hashlib.sha256()
+        for name, content in (("manifest.json", self._manifest_file), ("model.onnx", self._model_file)):
+            digest.update(name.encode() + (b"missing" if isinstance(content, Fault) else content))
+        return digest.hexdigest()[:12]
 
 
 class Bundle(ModelBundle[Manifest]):
@@ -207,26 +213,23 @@ class Bundle(ModelBundle[Manifest]):
             return ""
 
 
-def folder_hash(folder: Path) -> str:
-    """Identifies the manifest and the model in a folder, whatever their state."""
-    digest = hashlib.sha256()
-    for name in ("manifest.json", "model.onnx"):
-        try:
-            content = read_model(folder / name)
-        except (OSError, ValueError):
-            content = b"missing"
-        digest.update(name.encode() + content)
-    return digest.hexdigest()[:12]
-
-
-def read_manifest(file: Path) -> dict[str, Any] | Fault:
+def _read(file: Path, most_bytes: int) -> bytes | Fault:
     try:
-        document = json.loads(read_model(file, _MOST_MANIFEST))
+        return read_model(file, most_bytes)
     except OSError as error:
         return Fault(Fallback.MISSING, f"{file.name}: {error.strerror}")
+    except ValueError as error:
+        return Fault(Fallback.CORRUPT, f"{file.name}: {error}")
+
+
+def _manifest_document(content: bytes | Fault) -> dict[str, Any] | Fault:
+    if isinstance(content, Fault):
+        return content
+    try:
+        document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        return Fault(Fallback.CORRUPT, f"{file.name}: not valid JSON: {error}")
-    return document if isinstance(document, dict) else Fault(Fallback.CORRUPT, f"{file.name}: expected a map")
+        return Fault(Fallback.CORRUPT, f"manifest.json: not valid JSON: {error}")
+    return document if isinstance(document, dict) else Fault(Fallback.CORRUPT, "manifest.json: expected a map")
 
 
 def checked_budget_us(value: Any) -> float:

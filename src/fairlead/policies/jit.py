@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from fairlead.policies.compile_cache import cached
+from fairlead.policies.record_writes import refuse_writes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,9 +44,15 @@ def inlined(function: F) -> F:
 
 
 def compiled_rule(function: F, signature: Any, kept: bool = True) -> F:
-    """A policy compiled at once for the interface's signature, usable as a function pointer."""
-    compiled = _njit(**_EXACT)(function)
-    return _for(signature, cached(compiled) if kept else compiled)
+    """A policy compiled at once for the interface's signature, usable as a function pointer; `kept` on disk if ours.
+
+    Raises TypeError for a third party's that writes to the records that it is shown.
+    """
+    if kept:
+        return _for(signature, cached(_njit(**_EXACT)(function)))
+    compiled = _for(signature, _njit(**_EXACT)(function))
+    refuse_writes(compiled)
+    return compiled
 
 
 def typed_kernel(function: F, *arguments: Any) -> F:

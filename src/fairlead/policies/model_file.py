@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ MOST_MEMORY: Final = 512 << 20  #: That all models of a process may use while th
 _DOMAINS: Final = {b"", b"ai.onnx", b"ai.onnx.ml", b"com.microsoft"}
 _ENDLESS: Final = {b"Loop", b"Scan"}
 _DEEPEST: Final = 16  # graphs inside of graphs
+_MOST_FIELDS: Final = 1_000_000  # of all messages that are looked at: a third of a second
 _ORT_FORMAT: Final = b"ORTM"  # in bytes 4 to 7
 
 # Messages of onnx.proto that hold operators or tensors: their last field, and by field such messages inside of them.
@@ -67,20 +69,22 @@ def look_through(content: bytes) -> None:
     """Raise Refused when the model could run for ever, or needs what is not in the file."""
     if content[4:8] == _ORT_FORMAT:  # ONNX Runtime would not read it as Protocol Buffers, and so not as we do
         raise Refused("it is in ONNX Runtime's own format, expected ONNX")
-    _look_through(content, "ModelProto", 0)
+    _look_through(content, "ModelProto", 0, count())
 
 
-def _look_through(message: Any, kind: str, depth: int) -> None:
+def _look_through(message: Any, kind: str, depth: int, fields: Iterator[int]) -> None:
     if kind == "GraphProto":
         if depth > _DEEPEST:
             raise Refused(f"it has graphs inside of graphs, deeper than {_DEEPEST}")
         depth += 1
     last, inside = _MESSAGES[kind]
     for number, value in _fields(message):
+        if next(fields) >= _MOST_FIELDS:
+            raise Refused(f"it has more than {_MOST_FIELDS:,} parts")
         if number > last:  # also of numbers past 29 bits, which ONNX Runtime cuts off and so takes for others
             raise Refused(f"it has field {number} in {kind}, whose known fields end at {last}")
         if number in inside:
-            _look_through(value, inside[number], depth)
+            _look_through(value, inside[number], depth, fields)
         elif kind == "NodeProto" and number in (4, 7):
             _check_operator(number, value)
         elif kind == "TensorProto" and (number == 13 or (number == 14 and value != 0)):

@@ -15,8 +15,8 @@ import selectors
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from fairlead.domain.errors import one_line
@@ -24,6 +24,7 @@ from fairlead.domain.python_child import python_child
 
 MOST_SECONDS: Final = 10.0  #: For opening a model and its trial runs.
 MOST_ADDRESS_SPACE: Final = 2 << 30  #: Of the process, in bytes.
+_START_S: Final = 120.0  # that a process may take until it is ready: it loads ONNX Runtime
 _IDLE_S: Final = 5.0
 _END_S: Final = 5.0  # that a process may take to end once its pipes have closed
 
@@ -66,7 +67,9 @@ class _Process:
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
             self._running = subprocess.Popen(command, start_new_session=True, **pipes)  # a Ctrl-C is ours
             assert self._running.stdout is not None
-            if not self._running.stdout.readline():  # it says so when it is ready: loading is not the model's fault
+            with _killed_after(_START_S, self._running):
+                ready = self._running.stdout.readline()  # loading is not the model's fault
+            if not ready:
                 code = self._running.wait()
                 raise ImportError(f"the process that tries models does not start (exit code {code})")
         return self._running
@@ -76,17 +79,16 @@ class _Process:
         """A line; empty when the process ends without one. Raises TimeoutError."""
         assert process.stdin is not None
         assert process.stdout is not None
-        try:
-            process.stdin.write(question)
+        answer = b""
+        with _killed_after(MOST_SECONDS, process) as killed, suppress(ConnectionError):  # a broken pipe, say
+            process.stdin.write(question)  # waits, too, when nobody reads
             process.stdin.flush()
-        except ConnectionError:  # a broken pipe, say
-            return b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            if not selector.select(MOST_SECONDS):
-                raise TimeoutError
-        answer = process.stdout.readline()
-        return answer if answer.endswith(b"\n") else b""
+            answer = process.stdout.readline()
+        if answer.endswith(b"\n"):
+            return answer
+        if killed.is_set():
+            raise TimeoutError
+        return b""
 
     @staticmethod
     def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
@@ -104,6 +106,25 @@ class _Process:
             for pipe in (process.stdin, process.stdout):
                 with suppress(OSError):  # it holds what could not be written
                     pipe and pipe.close()
+
+
+@contextmanager
+def _killed_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
+    """Kill a process when this takes longer, which ends all waiting for it; the event says that it was."""
+    killed = threading.Event()
+
+    def kill() -> None:
+        killed.set()
+        process.kill()
+
+    timer = threading.Timer(seconds, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield killed
+    finally:
+        timer.cancel()
+        timer.join()  # it may be about to kill, and the process is not to be another's by then
 
 
 _PROCESS: Final = _Process()

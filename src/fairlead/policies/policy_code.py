@@ -9,10 +9,12 @@ from __future__ import annotations
 import dis
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
+
+import numpy as np
 
 _PLAIN = (bool, int, float, str, bytes, type(None))  # values that every process writes down alike
 
@@ -31,11 +33,17 @@ def reads_argument(function: Callable[..., Any], number: int) -> bool:
 
 
 def function_hash(function: Callable[..., Any], with_module: bool = False) -> str:
-    """Identifies a callable's code, by its source or else by what is known of it; or by that of its whole module."""
+    """Identifies a callable's code, by its source or else by what is known of it; or by that of its whole module.
+
+    The functions and numbers of its own package that it uses belong to it, and what these use in turn.
+    """
     content = _content(function)
     module = inspect.getmodule(innermost(function)) if with_module else None
     if module and (source := _source(module)):
         content = source if isinstance(function, FunctionType) else source + content
+    used = dict(_used(innermost(function), package_of(function), set()))
+    for name in sorted(used):
+        content += b"\n" + name.encode() + b" " + used[name]
     return hashlib.sha256(content).hexdigest()[:12]
 
 
@@ -75,6 +83,28 @@ def _code(function: Any) -> CodeType | None:
     function = getattr(function, "py_func", function)  # of Numba's dispatchers
     function = getattr(function, "__func__", function)  # of methods
     return function.__code__ if isinstance(function, FunctionType) else None
+
+
+def _used(function: Any, package: str, seen: set[int]) -> Iterator[tuple[str, bytes]]:
+    """The global functions and numbers that a function uses: where each is, and what it is."""
+    code = _code(function)
+    if code is None or id(code) in seen:
+        return
+    seen.add(id(code))
+    scope = inspect.unwrap(getattr(function, "py_func", getattr(function, "__func__", function))).__globals__
+    for name in _names(code):
+        value = scope.get(name)
+        if isinstance(value, bool | int | float | str | bytes | np.generic):
+            yield f"{scope.get('__name__')}.{name}", repr(value).encode()
+        elif _code(value) and package_of(value) == package:
+            yield f"{module_of(value)}.{value.__qualname__}", _content(value)
+            yield from _used(value, package, seen)
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that code looks up, also in the functions inside of it."""
+    inside = (_names(part) for part in code.co_consts if isinstance(part, CodeType))
+    return set(code.co_names).union(*inside)
 
 
 def _content(value: Any) -> bytes:

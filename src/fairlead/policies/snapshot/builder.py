@@ -7,13 +7,14 @@
 Later requests of a stream follow its first while `can_take` says so; one that was answered not accurately enough is
 repeated at `second_choice`. The host says what was sent and what came back, which streams are bound, and how links and
 nodes change; everything that a candidate record says is computed here, by the kernels that the simulator's engine uses.
-One thread at a time.
+What can't be (a place that there is none, an answer to what was not sent) raises ValueError. One thread at a time.
 """
 
 from __future__ import annotations
 
+import operator
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numba import from_dtype, types
@@ -54,13 +55,29 @@ class SnapshotBuilder:
             )
         )
         self._words = words_of(fleet, FLEET_ARRAYS), words_of(self.state, STATE_ARRAYS)
+        self._there = [0] * len(fleet.deployments)  # requests that were sent to each, and have not finished
+        self._there_are = len(fleet.models), len(fleet.denied), int(fleet.rules["sites"][0])
         self._ranges = [(int(m["first"]), int(m["last"])) for m in fleet.models]
         self._exclude, self._book, self._bind, self._add_load, self._set_link, start, *others = _compiled()
         self._can_take, self._second, self._delays = others
         start(*self._words)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copy = type(self)(self.fleet)
+        for ours, its in zip(self.state, copy.state, strict=True):
+            its[...] = ours
+        copy._there[:] = self._there
+        return copy
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a SnapshotBuilder can't be pickled; build one from the fleet")
+
     def snapshot(self, request: Any) -> RequestSnapshot:
-        """The candidates of a request, REQUEST (1,), and why some are excluded: views, valid until the next change."""
+        """The candidates of a request, REQUEST (1,), and why some are excluded.
+
+        They are views, to be read only, and hold until the next call of `snapshot` or `second_choice` or the next change.
+        """
+        self._check(request)
         first, last = self._ranges[request["model"][0]]
         feasible = self._exclude(*self._words, request, first, last)
         return RequestSnapshot(
@@ -69,27 +86,35 @@ class SnapshotBuilder:
 
     def sent(self, deployment: int) -> None:
         """A request is on its way to a deployment."""
+        deployment = self._place(deployment)
+        self._there[deployment] += 1
         self._book(*self._words, deployment, 1)
 
     def finished(self, deployment: int) -> None:
         """A request that was sent there is no longer there."""
+        deployment = self._place(deployment)
+        if not self._there[deployment]:
+            raise ValueError(f"deployment {deployment} has nothing to finish")
+        self._there[deployment] -= 1
         self._book(*self._words, deployment, -1)
 
     def bind(self, deployment: int, rate_qps: float) -> float:
         """A stream of this rate is bound to a deployment; returns its load, for `unbind`."""
-        return float(self._bind(*self._words, deployment, rate_qps))
+        return float(self._bind(*self._words, self._place(deployment), rate_qps))
 
     def unbind(self, deployment: int, load: float) -> None:
         """A stream of this load is no longer bound there."""
-        self._add_load(*self._words, deployment, -load)
+        self._add_load(*self._words, self._place(deployment), -load)
 
     def can_take(self, request: Any, deployment: int) -> bool:
         """Whether the place that a request's stream is bound to can take it; if not, `unbind` and decide anew."""
-        return bool(self._can_take(*self._words, request, deployment))
+        self._check(request)
+        return bool(self._can_take(*self._words, request, self._place(deployment)))
 
     def second_choice(self, request: Any, deployment: int) -> int:
         """Where to repeat a request (1,) that a deployment has answered not accurately enough; -1: nowhere."""
-        return int(self._second(*self._words, request, deployment))
+        self._check(request)
+        return int(self._second(*self._words, request, self._place(deployment)))
 
     def delays_ms(self) -> Any:
         """How far each node is now, float64 (N,), as `Selector.stats` wants it."""
@@ -99,8 +124,28 @@ class SnapshotBuilder:
 
     def set_link(self, row: int, node: int, net_ms: float, net_sd_ms: float, ms_per_kb: float, up: bool = True) -> None:
         """The link from a site (or, behind the sites, a node) to a node is different now."""
+        rows, nodes = self.fleet.links.shape
+        if not (0 <= row < rows and 0 <= node < nodes):
+            raise ValueError(f"no link from {row} to {node}: there are {rows} ends and {nodes} nodes")
         link = np.array([(net_ms, net_sd_ms, ms_per_kb, 0.0 if up else _DOWN)], LINK)
         self._set_link(*self._words, row, node, link)
+
+    def _place(self, deployment: int) -> int:
+        """The deployment, which must be one."""
+        if not 0 <= (place := operator.index(deployment)) < len(self._there):
+            raise ValueError(f"no deployment {place}: there are {len(self._there)}")
+        return place
+
+    def _check(self, request: Any) -> None:
+        """Compiled code would read past the arrays."""
+        asked = request[0]
+        model, source, site = int(asked["model"]), int(asked["source"]), int(asked["site"])
+        models, sources, sites = self._there_are
+        if model >= models or source >= sources or site >= sites:
+            raise ValueError(
+                f"a request for model {model} of source {source} at site {site}: "
+                f"there are {models} models, {sources} sources and {sites} sites"
+            )
 
 
 def _exclude_of(fleet_words: Any, state_words: Any, request: Any, first: int, last: int) -> bool:

@@ -26,6 +26,16 @@ def number_of(amounts: Any, most: Any, elastic: Any) -> int:
 
 
 @inlined
+def how_many(most: Any, elastic: Any) -> int:
+    """How many numbers there are."""
+    numbers = 1
+    for k in range(len(most)):
+        if elastic[k]:
+            numbers *= most[k] + 1
+    return numbers
+
+
+@inlined
 def unit_of(k: int, most: Any, elastic: Any) -> int:
     """What a unit more of an elastic resource adds to the number."""
     unit = 1

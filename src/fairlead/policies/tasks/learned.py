@@ -26,7 +26,7 @@ from fairlead.policies.bundle import Fault
 from fairlead.policies.conflicts import prior_of, resolve
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.model_runtime import Clock, ModelRuntime, limits
-from fairlead.policies.tasks.allocations import amounts_of
+from fairlead.policies.tasks.allocations import amounts_of, how_many
 from fairlead.policies.tasks.bundle import TaskBundle, TaskManifest, shipped_task_bundles
 from fairlead.policies.tasks.decider import TaskDecider
 from fairlead.policies.tasks.interface import TaskPolicy
@@ -228,7 +228,7 @@ def _settle(
     clusters, slots = seen.slots.shape[1:]
     for n in range(clusters):
         wanted[n] = -1
-        if not np.isfinite(score[n]):
+        if not np.isfinite(score[n]) or allocation[n] < 0 or allocation[n] >= how_many(snapshot.most, snapshot.elastic):
             return -1
         if slot[n] < 0 or slot[n] >= slots or seen.fits[0, n, slot[n]] == 0:
             went[n] = True
