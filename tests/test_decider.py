@@ -19,7 +19,7 @@ from fairlead.domain.decision_log import fallback_code
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.scenario import Scenario
-from fairlead.policies import interface, model_trial
+from fairlead.policies import interface, model_file, model_trial
 from fairlead.policies.bundle import Bundle, Fault
 from fairlead.policies.decider import Decider, Setting
 from fairlead.policies.interface import Policy, find, registry
@@ -240,6 +240,29 @@ def test_model_that_takes_too_long_to_try_is_given_up(tmp_path: Path, monkeypatc
     model = Bundle(bundles.dispatcher(tmp_path)).model
     assert isinstance(model, Fault)
     assert "took more than" in model.why
+
+
+def test_trial_that_does_not_even_read_its_model_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_trial, "MOST_SECONDS", 0.1)
+    model_trial._PROCESS._started().send_signal(signal.SIGSTOP)
+    assert "took more than" in model_trial.try_model(bytes(1 << 20), [])  # far more than a pipe holds
+
+
+def test_model_of_very_many_parts_is_refused_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_file, "_MOST_FIELDS", 1000)
+    model_file.look_through(b"\x08\x01" * 1000)  # `ir_version`, again and again
+    with pytest.raises(model_file.Refused, match="more than 1,000 parts"):
+        model_file.look_through(b"\x08\x01" * 1001)
+
+
+def test_hash_is_that_of_the_model_that_decides_though_its_folder_changes(tmp_path: Path) -> None:
+    folder = bundles.dispatcher(tmp_path / "one")
+    bundle = Bundle(folder)
+    assert not isinstance(bundle.model, Fault)
+    other = bundles.dispatcher(tmp_path / "two", candidates=2)
+    for name in ("manifest.json", "model.onnx"):
+        (folder / name).write_bytes((other / name).read_bytes())
+    assert bundle.hash != Bundle(folder).hash == Bundle(other).hash
 
 
 @pytest.fixture(scope="module")

@@ -144,6 +144,8 @@ def test_tenant_affinity_keeps_a_tenant_on_its_node_while_that_is_in_time(monkey
 # ---- misbehaving ones
 
 MODULE = '''
+from numba import njit
+
 from fairlead.policies.interface import policy
 
 
@@ -241,6 +243,18 @@ def clears_the_bits(request, candidates, excluded, u):
     return 0
 
 
+@policy("moves-the-deadline")
+def moves_the_deadline(request, candidates, excluded, u):
+    """Makes every answer one in time."""
+    relax(request)
+    return 0
+
+
+@njit(cache=True)
+def relax(request):
+    request.deadline_ms = 1e9
+
+
 @policy("misspells")
 def misspells(request, candidates, excluded, u):
     """A field that candidates don't have."""
@@ -272,6 +286,7 @@ exits = broken_policies:exits
 huge = broken_policies:huge
 half = broken_policies:half
 clears-the-bits = broken_policies:clears_the_bits
+moves-the-deadline = broken_policies:moves_the_deadline
 misspells = broken_policies:misspells
 does-not-import = broken_import:anything
 not-there = broken_policies:nobody
@@ -294,6 +309,7 @@ FAILING = {
     "huge": "chose index 9223372036854775807, of 4 candidates, for request 0 (",
     "half": "failed: TypeError: 'float' object cannot be interpreted as an integer at ",
     "clears-the-bits": "does not compile: TypingError: ",
+    "moves-the-deadline": "does not compile: TypeError: it writes to 'deadline_ms' of a record that it is shown",
     "misspells": "does not compile: KeyError: 'acuracy' (did you mean 'accuracy'?) at ",
 }
 

@@ -9,6 +9,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,17 @@ from fairlead.domain.decision import RequestSnapshot
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.domain.task_records import Placements
-from fairlead.experiments import serving_trial
+from fairlead.experiments import serving_trial, task_trial
+from fairlead.experiments.task_trial import run_task_trial
 from fairlead.experiments.trial import Trial
+from fairlead.policies import chance_in_time, expected_times
 from fairlead.policies.decider import Setting, decide_by
 from fairlead.policies.guard import Guard
 from fairlead.policies.interface import Policy, find, policy
-from fairlead.policies.policy_code import reads_argument
+from fairlead.policies.policy_code import function_hash, reads_argument
 from fairlead.policies.tasks.interface import TaskPolicy, task_policy
-from fairlead.scenarios.loader import load
+from fairlead.scenarios.loader import load, load_any
+from fairlead.sim.tasks import policy_catalog
 
 HERE = __file__
 SETTING = Setting(3, 250.0)
@@ -54,6 +58,62 @@ def told(probability: Any) -> float:
     return (
         drawn(probability=lambda candidates, excluded, choice: probability).decider(SETTING).decide(shown()).probability
     )
+
+
+# ---- what they are shown
+
+
+@numba.njit
+def improve(candidate: Any) -> None:
+    candidate["accuracy"] = 1.0
+
+
+def own_record(request: Any, candidates: Any, excluded: Any, u: float) -> int:
+    best = np.zeros(1, np.float64)
+    best[0] = candidates[0].net_ms  # of its own
+    return int(best[0] >= 0.0)
+
+
+def writes_directly(request: Any, candidates: Any, excluded: Any, u: float) -> int:
+    request.min_accuracy = 0.0
+    return 0
+
+
+def writes_to_a_candidate(request: Any, candidates: Any, excluded: Any, u: float) -> int:
+    for c in range(len(candidates)):
+        if excluded[c] == 0:
+            improve(candidates[c])
+    return 0
+
+
+def test_compiled_policies_of_third_parties_write_to_nothing_that_they_are_shown() -> None:
+    assert drawn(own_record, "compiled").decider(SETTING).decide(shown()).choice == 1
+    for writer, what in ((writes_directly, "min_accuracy"), (writes_to_a_candidate, "accuracy")):
+        with pytest.raises(PolicyError, match=f"it writes to '{what}' of a record that it is shown"):
+            drawn(writer, "compiled").decider(SETTING)
+
+
+def halve_the_least(facts: Any) -> Any:
+    facts.minimum[...] //= 2
+    facts.most[...] = 1
+    return []
+
+
+@task_policy("spoiler", prepare=halve_the_least)
+def spoiler(snapshot: Any, parameters: Any, u: float, out: Any) -> int:
+    snapshot.capacity[0, 0] += 5
+    return 0
+
+
+def test_task_policies_of_third_parties_change_no_world_but_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(name: str) -> TaskPolicy:
+        return replace(spoiler, package="their-package") if name == "spoiler" else policy_catalog.find_task_policy(name)
+
+    monkeypatch.setattr(task_trial, "find_task_policy", find)
+    scenario = load_any("tapfinger-3", ["tasks=12"])
+    alone = run_task_trial(Trial("tapfinger-3", scenario, 0, ("min", "optimus")))
+    beside = run_task_trial(Trial("tapfinger-3", scenario, 0, ("min", "spoiler", "optimus")))
+    assert {name: beside.figures[name] for name in alone.figures} == alone.figures
 
 
 # ---- faults
@@ -231,6 +291,16 @@ def test_partials_and_objects_are_told_apart_by_what_is_known_of_them() -> None:
     assert drawn(partial(nth, 1)).hash == drawn(partial(nth, 1)).hash
     assert drawn(Chooser()).hash == drawn(Chooser()).hash
     assert drawn(partial(nth, Chooser())).hash == drawn(partial(nth, Chooser())).hash
+
+
+def test_a_hash_covers_what_a_function_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = function_hash(find("slack").function)
+    assert function_hash(find("slack").function) == before
+    monkeypatch.setattr(chance_in_time, "LIKELY", 0.5)
+    number = function_hash(find("slack").function)
+    monkeypatch.undo()
+    monkeypatch.setattr(chance_in_time, "end_to_end_ms", expected_times.completion_ms)
+    assert len({before, number, function_hash(find("slack").function)}) == 3
 
 
 def test_hashes_of_partials_are_those_of_other_processes() -> None:

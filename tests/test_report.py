@@ -54,7 +54,10 @@ def test_the_verdict_names_the_best_its_lead_and_the_bound() -> None:
 def test_policies_within_the_interval_are_not_told_apart() -> None:
     made = document()
     assert "cheaper leads: " in said(made)
-    assert "accurate, but its lead over power-of-two-choices (1.2 ± 1.4 points behind) is within the margin of error;" in said(made)
+    assert (
+        "accurate, but its lead over power-of-two-choices (1.2 ± 1.4 points behind) is within the margin of error;"
+        in said(made)
+    )
     unsure(made, "random")
     assert "(1.2 ± 1.4 points behind) and random is within" in said(made)
     unsure(made, *POLICIES)
@@ -262,7 +265,10 @@ def test_captions_say_what_a_reader_may_miss() -> None:
     drawn = plots(swept())
     for name in ("sweep", "over-time", "time-average"):
         assert "axis need not start at 0" in drawn[name].caption
-    assert "of each policy alone. To compare policies, use 'behind best', whose differences are paired by seed." in drawn["sweep"].caption
+    assert (
+        "of each policy alone. To compare policies, use 'behind best', whose differences are paired by seed."
+        in drawn["sweep"].caption
+    )
 
 
 def test_text_alternatives_are_there_for_every_choice() -> None:

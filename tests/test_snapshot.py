@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -242,3 +244,50 @@ def test_stats_of_a_window_are_those_of_the_simulator(dispatch: str) -> None:
         handle.advance(AT_DECIDE | AT_WINDOW)
     assert len(delays) == 2  # with the link to the pair up and down
     assert first > 100
+
+
+# ---- what can't be
+
+
+@pytest.mark.parametrize(
+    ("slip", "line"),
+    [
+        (lambda builder: builder.sent(-1), "no deployment -1: there are 1"),
+        (lambda builder: builder.sent(1), "no deployment 1: there are 1"),
+        (lambda builder: builder.finished(0), "deployment 0 has nothing to finish"),
+        (lambda builder: builder.bind(7, 1.0), "no deployment 7: there are 1"),
+        (lambda builder: builder.unbind(-2, 0.5), "no deployment -2: there are 1"),
+        (lambda builder: builder.can_take(asked(), 1), "no deployment 1: there are 1"),
+        (lambda builder: builder.second_choice(asked(), 1), "no deployment 1: there are 1"),
+        (lambda builder: builder.snapshot(asked(site=5000)), "at site 5000: there are 1 models, 1 sources and 1 sites"),
+        (lambda builder: builder.snapshot(asked(source=1)), "of source 1 at site 0: there are 1 models"),
+        (lambda builder: builder.snapshot(asked(model=1)), "a request for model 1 of source 0"),
+        (lambda builder: builder.set_link(9, 0, 1.0, 0.0, 0.0), "no link from 9 to 0: there are 2 ends and 1 nodes"),
+    ],
+)
+def test_what_can_not_be_is_refused_and_changes_nothing(slip: Any, line: str) -> None:
+    builder = SnapshotBuilder(build_fleet(scenario()))
+    before = [array.tobytes() for array in builder.state]
+    with pytest.raises(ValueError, match=line):
+        slip(builder)
+    assert [array.tobytes() for array in builder.state] == before
+
+
+def test_part_of_a_request_is_not_sent() -> None:
+    with pytest.raises(TypeError, match="float"):
+        SnapshotBuilder(build_fleet(scenario())).sent(0.5)  # type: ignore[arg-type]
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    builder = SnapshotBuilder(build_fleet(scenario()))
+    builder.sent(0)
+    copied = copy.deepcopy(builder)
+    copied.sent(0)
+    assert builder.snapshot(asked()).candidates["in_flight"].tolist() == [1.0]
+    assert copied.snapshot(asked()).candidates["in_flight"].tolist() == [2.0]
+    copied.finished(0)
+    copied.finished(0)
+    with pytest.raises(ValueError, match="nothing to finish"):
+        copied.finished(0)
+    with pytest.raises(TypeError, match="can't be pickled"):
+        pickle.dumps(builder)

@@ -44,8 +44,9 @@ class Setting(NamedTuple):
 class Decider(ABC):
     """A policy at work."""
 
-    windows = False  #: It wants a WindowSnapshot before the first window and at the end of each,
-    nodes, mix = 0, False  #: made for so many nodes, with or without the mix of requests (`fairlead.policies.observe`).
+    windows = False  #: Whether it wants a WindowSnapshot before the first window and at the end of each.
+    nodes = 0  #: For how many nodes that snapshot must be made (`fairlead.policies.observe`),
+    mix = False  #: and whether with the mix of requests.
 
     def __init__(self, name: str, code: str) -> None:
         self.name, self.hash = name, code
@@ -69,6 +70,7 @@ class RuleDecider(Decider):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy.name, policy.hash)
+        compiled_rule(policy)  # now, so that no decision waits for it
         self.rules = (policy,)
 
     def decide(self, snapshot: Snapshot, u: float = 0.0) -> Decision:
@@ -98,7 +100,6 @@ class PythonDecider(Decider):
 def decide_by(rule: Policy, snapshot: Snapshot, u: float, why: Fallback | None = None) -> Decision:
     """What a compiled rule decides about a request."""
     request, candidates, excluded = of_request(snapshot)
-    compiled_rule(rule)
     with Guard(rule.name, rule.function):
         choice = int(rule.entry_point(request[0], candidates, excluded, u))
     return _checked(rule, choice, request, candidates, excluded, why)

@@ -16,10 +16,10 @@ import numpy as np
 from numba import types
 
 from fairlead.domain.decision import Decision, WindowSnapshot
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.outcomes import Fallback
 from fairlead.policies.bundle import LAST_RESORT, Bundle, Fault, Manifest
-from fairlead.policies.decider import Decider, Setting, Snapshot, decide_by, of_request
+from fairlead.policies.decider import Decider, Setting, Snapshot, compiled_rule, decide_by, of_request
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.model_runtime import Clock, ModelRuntime, limits
@@ -177,7 +177,10 @@ class Selector(LearnedDecider):
 def fallback_rule(bundle: Bundle) -> Policy:
     """Who decides where the model can't: the rule that the bundle names, or the last resort if that can't be used."""
     rule = _rule(bundle.fallback)
-    return find(LAST_RESORT) if isinstance(rule, Fault) else rule
+    if not isinstance(rule, Fault):
+        return rule
+    compiled_rule(last := find(LAST_RESORT))
+    return last
 
 
 def _rule(name: str) -> Policy | Fault:
@@ -185,7 +188,13 @@ def _rule(name: str) -> Policy | Fault:
         rule = find(name)
     except UserError as error:
         return Fault(Fallback.MISSING, str(error))
-    return rule if rule.kind == "compiled" else Fault(Fallback.CORRUPT, f"{name!r} is not a compiled rule")
+    if not rule.compiles:
+        return Fault(Fallback.CORRUPT, f"{name!r} is not a compiled rule")
+    try:
+        compiled_rule(rule)  # now, so that no decision waits for it, or finds that it can't be
+    except PolicyError as error:  # a third party's
+        return Fault(Fallback.CORRUPT, str(error))
+    return rule
 
 
 def _inside(observation: Any, least: Any, most: Any) -> bool:
