@@ -110,6 +110,8 @@ class TestFile:
              '"rates": {"a": 1}, "memory_mb": "abc"}', "rates should be numbers from 0 on"),
             ('{"kind": "calibration", "factors": null, "name": "a", "title": "", "runtime": "", "date": "", '
              '"rates": {"a": 1}, "training": {"runtime": "torch"}}', "not a complete calibration"),
+            ('{"kind": "calibration", "factors": null, "name": "a", "title": "", "runtime": "", "date": "", '
+             '"rates": {"a": 1}, "training": {"runtime": "", "rates": {"": 1}, "deviation": 1e300}}', "from 0 to 10"),
         ],
     )  # fmt: skip
     def test_a_damaged_one_is_told(self, text: str, words: str, tmp_path: Path) -> None:

@@ -310,6 +310,8 @@ def test_a_users_entry_goes_before_ours(tmp_path: Path) -> None:
         ("devices: {X_: {title: X, vendor: v, kind: gpu, usb: '1:2'}}", "X_: a name has small letters"),
         ("devices: {x: {title: X, vendor: v, kind: gpu, usb: '1:2', dynamic: {t: {files: f, pattern: '('}}}}",
          "x: dynamic: t: pattern: missing )"),
+        ("devices: {x: {title: X, vendor: v, kind: gpu, usb: '1:2', dynamic: {t: {files: f, pattern: '[[a](b)'}}}}",
+         "x: dynamic: t: pattern: Possible nested set"),
         ("devices: {x: {title: X, vendor: v, kind: gpu, usb: '1:2', dynamic: {t: {files: f, scale: a}}}}",
          "x: dynamic: t: scale: expected a number, not 'a'"),
     ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -38,8 +39,9 @@ class Reading:
             raise ValueError(f"scale: expected a number, not {self.scale!r}")
         if self.pattern is not None:
             try:
-                groups = re.compile(self.pattern).groups
-            except re.error as error:
+                with warnings.catch_warnings(action="error"):  # of what a later Python may read otherwise
+                    groups = re.compile(self.pattern).groups
+            except (re.error, FutureWarning, DeprecationWarning) as error:
                 raise ValueError(f"pattern: {error}") from error
             if groups != 1:
                 raise ValueError("pattern: takes exactly one group, in parentheses")

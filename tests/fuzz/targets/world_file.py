@@ -112,7 +112,7 @@ def _changed_archive(random: Random, content: bytes) -> bytes:
 
 def _changed_about(random: Random, text: str) -> str:
     if random.random() < 0.7:
-        with suppress(ValueError):  # the text has been changed before
+        with suppress(ValueError, RecursionError):  # the text has been changed before
             return json.dumps(changed_tree(random, json.loads(text)))
     return changed_text(random, text.encode()).decode("utf-8", "replace")
 

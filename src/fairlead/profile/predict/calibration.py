@@ -33,6 +33,7 @@ from fairlead.profile.runtime import onnx_runtime
 
 _KIND = "calibration"
 _MOST_MB = 8
+_MOST_DEVIATION = 10  # of logarithms, and so a factor of 22,000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +94,12 @@ def _check(made: Calibration) -> None:
     """Raise ValueError, or what comes of a wrong type, where predictions could not use it."""
     training = made.training or {"runtime": "", "rates": {"": 0.0}, "deviation": 0.0}
     known = [one for one in (made.memory_mb, made.power_busy_w) if one is not None]
-    rates = [*made.rates.values(), *made.deviations.values(), *training["rates"].values(), training["deviation"]]
-    if not made.rates or not all(isinstance(one, int | float) and 0 <= one < 1e9 for one in (*rates, *known)):
+    rates = [*made.rates.values(), *training["rates"].values(), *known]
+    if not made.rates or not all(isinstance(one, int | float) and 0 <= one < 1e9 for one in rates):
         raise ValueError("rates should be numbers from 0 on")
+    deviations = [*made.deviations.values(), training["deviation"]]
+    if not all(isinstance(one, int | float) and 0 <= one <= _MOST_DEVIATION for one in deviations):
+        raise ValueError(f"deviations should be numbers from 0 to {_MOST_DEVIATION}")
     factors = made.factors or (1.0, 1.0)
     if len(factors) != 2 or not 0 < factors[0] <= factors[1]:
         raise ValueError("factors should be two numbers, the lower first")
