@@ -20,8 +20,8 @@ import pytest
 
 from fairlead.cli.main import main
 from fairlead.cli.trace.command import BarTell
+from fairlead.detect.host_tree import HostTree
 from fairlead.detect.nvml import FakeNvml, Gpu
-from fairlead.detect.tree import Tree
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.plots.tasks.progress import progress
 from fairlead.profile.machine import Limits
@@ -646,4 +646,4 @@ def test_cores_come_before_their_second_threads(tmp_path: Path, monkeypatch: pyt
 def test_the_processor_has_a_name(text: str, name: str, tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc" / "cpuinfo").write_text(text)
-    assert Limits(Tree(tmp_path)).processor() == name
+    assert Limits(HostTree(tmp_path)).processor() == name
