@@ -12,7 +12,7 @@ help:
 	@echo "make env        set up all extras, as the tests need them"
 	@echo "make test       set up and run the tests, but for the slow ones"
 	@echo "make test-slow  run the slow ones: trainings, long comparisons, real models"
-	@echo "make fuzz       try damaged and hostile input files, ten minutes for each kind"
+	@echo "make fuzz       try damaged and hostile input files, ten minutes for each type of file"
 	@echo "make check      lint, types, import directions, docs (what CI runs, with all tests)"
 	@echo "make bench      run the benchmarks"
 	@echo "make docs       build the docs site into site/"

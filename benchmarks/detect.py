@@ -21,9 +21,9 @@ from pathlib import Path
 from benchmarks import figures
 from fairlead.detect.catalog import read_catalog
 from fairlead.detect.detector import Detection, detect
+from fairlead.detect.host_tree import HostTree
 from fairlead.detect.labels import labels
 from fairlead.detect.nvml import load_nvml
-from fairlead.detect.tree import Tree
 
 REPEATS = 20
 WATCHED_S = 20.0
@@ -39,7 +39,7 @@ def _median_ms(work: Callable[[], object]) -> float:
 
 
 def _once() -> Detection:
-    return detect(Tree(), read_catalog(), load_nvml())
+    return detect(HostTree(), read_catalog(), load_nvml())
 
 
 def _cpu_s(pid: int) -> float:

@@ -33,11 +33,11 @@ from fairlead.sim.reference.tasks import ReferenceTasks
 from fairlead.sim.tasks.engine import advance, begin, over
 from fairlead.sim.tasks.facts import facts_of
 from fairlead.sim.tasks.handle import FINE, Handle
-from fairlead.sim.tasks.numba_types import plan_type, wishes_type, worlds_type
+from fairlead.sim.tasks.numba_types import plan_type, proposals_type, worlds_type
 from fairlead.sim.tasks.plan import build_task_plan
 from fairlead.sim.tasks.policy_catalog import task_policies
+from fairlead.sim.tasks.proposals import Proposals, agree, new_proposals, propose_at_random
 from fairlead.sim.tasks.run_policy import new_placements, run_tasks
-from fairlead.sim.tasks.wishes import Wishes, agree, new_wishes, wish_at_random
 from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.world_file import task_world
 from fairlead.sim.tasks.worlds import new_worlds
@@ -46,11 +46,11 @@ WORLDS, STEPS = 256, 1000
 EPISODES = {"sia": 2, "rollout": 2}  # of the others 50
 
 
-def _play(plan: TaskPlan, worlds: TaskWorlds, wishes: Wishes, steps: int) -> None:
+def _play(plan: TaskPlan, worlds: TaskWorlds, proposals: Proposals, steps: int) -> None:
     for b in range(len(worlds.world)):
         for draw in range(steps):
-            wish_at_random(plan, worlds, b, wishes, draw)
-            if agree(plan, worlds, b, wishes, COPIES) == 0:
+            propose_at_random(plan, worlds, b, proposals, draw)
+            if agree(plan, worlds, b, proposals, COPIES) == 0:
                 advance(plan, worlds, b)
             if over(plan, worlds, b):
                 begin(plan, worlds, b, worlds.world[b].seed + 1_000_003, worlds.world[b].rate)
@@ -58,18 +58,18 @@ def _play(plan: TaskPlan, worlds: TaskWorlds, wishes: Wishes, steps: int) -> Non
 
 @cache
 def _compiled_play() -> Any:
-    return typed_kernel(_play, plan_type(), worlds_type(), wishes_type(), types.int64)
+    return typed_kernel(_play, plan_type(), worlds_type(), proposals_type(), types.int64)
 
 
 def _steps_per_s(scenario: TaskScenario, times: int = 8) -> float:
     plan = build_task_plan(scenario)
     worlds = new_worlds(plan, np.arange(WORLDS))
-    wishes, play = new_wishes(worlds), _compiled_play()
-    play(plan, worlds, wishes, 100)
+    proposals, play = new_proposals(worlds), _compiled_play()
+    play(plan, worlds, proposals, 100)
     best = float("inf")
     for _ in range(times):
         start = time.process_time()
-        play(plan, worlds, wishes, STEPS)
+        play(plan, worlds, proposals, STEPS)
         best = min(best, time.process_time() - start)
     return WORLDS * STEPS / best
 

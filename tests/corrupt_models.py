@@ -77,9 +77,9 @@ def _late_shape(rng: random.Random, inputs: int, outputs: int) -> bytes:
 def _type(rng: random.Random, inputs: int, outputs: int) -> bytes:
     """Another type."""
     nodes, stored = _linear(inputs, outputs, to="flat")
-    kind = rng.choice(_TYPES)
-    answer = helper.make_tensor_value_info("values", kind, None)
-    return _model([*nodes, helper.make_node("Cast", ["flat"], ["values"], to=kind)], stored, inputs, answer)
+    value_type = rng.choice(_TYPES)
+    answer = helper.make_tensor_value_info("values", value_type, None)
+    return _model([*nodes, helper.make_node("Cast", ["flat"], ["values"], to=value_type)], stored, inputs, answer)
 
 
 def _no_number(rng: random.Random, inputs: int, outputs: int) -> bytes:
@@ -139,9 +139,9 @@ def _foreign(rng: random.Random, inputs: int, outputs: int) -> bytes:
 def _no_tensor(rng: random.Random, inputs: int, outputs: int) -> bytes:
     """A sequence in the place of a tensor."""
     nodes, stored = _linear(inputs, outputs, to="flat")
-    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    value_type = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
     made = helper.make_node("SequenceConstruct", ["flat"] * rng.randint(1, 3), ["values"])
-    return _model([*nodes, made], stored, inputs, helper.make_value_info("values", kind))
+    return _model([*nodes, made], stored, inputs, helper.make_value_info("values", value_type))
 
 
 def _bytes(rng: random.Random, inputs: int, outputs: int) -> bytes:

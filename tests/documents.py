@@ -1,7 +1,7 @@
 """Result documents for the report's tests: made up, deterministic, in the form that compare and sweep write.
 
 `document()` is a comparison, `swept()` a sweep. Every number follows from names and indices, so that tests can tell
-what must be drawn; nothing is simulated. And what tests of all kinds of documents share.
+what must be drawn; nothing is simulated. And what tests of all types of documents share.
 """
 
 from __future__ import annotations

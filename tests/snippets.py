@@ -160,7 +160,7 @@ def is_of_tasks(file: Path) -> bool:
 
 
 def run_command(line: str, folder: Path) -> None:
-    """Run one command line; AssertionError when it fails or is of a kind that is not known here."""
+    """Run one command line; AssertionError when it fails or is a command that is not known here."""
     words = shlex.split(line, comments=True)
     if not words or any(re.search(pattern, " ".join(words)) for pattern in NOT_RUN):
         return

@@ -37,12 +37,12 @@ class TestProbes:
         assert not found.sized_by_running
 
     def test_between_them_they_have_every_kind_that_takes_time(self, tmp_path: Path) -> None:
-        kinds = set()
+        types = set()
         for name, make in PROBES.items():
             path = tmp_path / f"{name}.onnx"
             path.write_bytes(make())
-            kinds |= {layer.kind for layer in analyse(path).layers}
-        assert kinds >= {"conv1x1", "conv3x3", "convkxk", "depthwise", "grouped", "gemm", "gemv", "elementwise",
+            types |= {layer.layer_type for layer in analyse(path).layers}
+        assert types >= {"conv1x1", "conv3x3", "convkxk", "depthwise", "grouped", "gemm", "gemv", "elementwise",
                          "normalise", "pool", "move"}  # fmt: skip
 
 
@@ -258,7 +258,7 @@ class TestHere:
         from fairlead.learn import timed_training_steps
         from fairlead.learn.timed_training_steps import step_ms, time_steps
 
-        few = {name: PROBES[name] for name in ("residual", "inverted", "shuffled")}  # of the kinds that the models have
+        few = {name: PROBES[name] for name in ("residual", "inverted", "shuffled")}  # layer types of the models
         monkeypatch.setattr(timed_training_steps, "PROBES", few)
         rates = time_steps(1, lambda done, of, what: None)["rates"]
         off = []

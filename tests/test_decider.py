@@ -216,11 +216,11 @@ def test_a_thousand_corrupt_models_decide_nothing_and_end_nothing(tmp_path: Path
     harmless_ones(tmp_path, range(66, 1066))
 
 
-@pytest.mark.parametrize(("kind", "why"), [(5, "may never end"), (7, "outside of model.onnx"), (8, "not ONNX's")])
-def test_what_is_wrong_with_a_model_is_said(tmp_path: Path, kind: int, why: str) -> None:
-    model = Bundle(hostile(tmp_path, 2 * kind)).model
-    assert isinstance(model, Fault)
-    assert why in model.why
+@pytest.mark.parametrize(("model", "why"), [(5, "may never end"), (7, "outside of model.onnx"), (8, "not ONNX's")])
+def test_what_is_wrong_with_a_model_is_said(tmp_path: Path, model: int, why: str) -> None:
+    fault = Bundle(hostile(tmp_path, 2 * model)).model
+    assert isinstance(fault, Fault)
+    assert why in fault.why
 
 
 def test_fifo_in_the_place_of_a_model_is_not_waited_for(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ from fairlead.cli.detect.command import _tell
 from fairlead.cli.main import main
 from fairlead.detect.catalog import SHIPPED, read_catalog
 from fairlead.detect.detector import Detection, detect, measure
+from fairlead.detect.host_tree import HostTree
 from fairlead.detect.labels import PREFIX, feature_file, labels
 from fairlead.detect.nvml import FakeNvml, Gpu
-from fairlead.detect.tree import Tree
 from fairlead.detect.watch import Periods, Watch
 from hosts import HOSTS, lay_out, link, plug_in, strings, write
 from processes import started
@@ -37,7 +37,7 @@ LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 
 
 def found_in(root: Path, **options: Any) -> Detection:
-    return detect(Tree(root), CATALOG, **options)
+    return detect(HostTree(root), CATALOG, **options)
 
 
 @pytest.mark.parametrize("name", HOSTS)
@@ -281,7 +281,7 @@ def test_mutated_trees_neither_crash_it_nor_make_it_tell_what_is_not_there(part:
 
 def test_a_new_device_is_a_few_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "mine.yaml"
-    mine.write_text('devices:\n  my-stick:\n    {title: My stick, vendor: me, kind: npu, usb: "1234:5678"}\n')
+    mine.write_text('devices:\n  my-stick:\n    {title: My stick, vendor: me, category: npu, usb: "1234:5678"}\n')
     plug_in(tmp_path / "host", "1-1", idVendor="1234", idProduct="5678")
     assert main(["detect", "--root", str(tmp_path / "host"), "--catalog", str(mine), "--labels"]) == 0
     assert f"{PREFIX}/my-stick.count=1\n" in capsys.readouterr().out
@@ -289,9 +289,9 @@ def test_a_new_device_is_a_few_lines(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_a_users_entry_goes_before_ours(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
-    mine.write_text('devices:\n  renamed:\n    {title: Mine, vendor: me, kind: tpu, usb: "18d1:9302"}\n')
+    mine.write_text('devices:\n  renamed:\n    {title: Mine, vendor: me, category: tpu, usb: "18d1:9302"}\n')
     plug_in(tmp_path / "host", "1-1", idVendor="18d1", idProduct="9302")
-    (one,) = detect(Tree(tmp_path / "host"), read_catalog(mine)).accelerators
+    (one,) = detect(HostTree(tmp_path / "host"), read_catalog(mine)).accelerators
     assert one.device == "renamed"
 
 
@@ -302,17 +302,17 @@ def test_a_users_entry_goes_before_ours(tmp_path: Path) -> None:
         ("device: {}", "mine.yaml: expected `devices:` with an entry for each device"),
         ("devices: {x: 5}", "mine.yaml: x: expected fields (title, "),
         ("devices: {x: {usp: 1}}", "mine.yaml: x: unknown field 'usp' (did you mean 'usb'?)"),
-        ("devices: {x: {title: X, vendor: v, kind: npu}}", "x: needs one of compatible, node, usb, pci to be known by"),
-        ("devices: {x: {usb: '1:2'}}", "x: lacks title, vendor, kind"),
-        ("devices: {x: {title: X, vendor: v, kind: gpo, usb: '1:2'}}", "x: kind: 'gpo' (did you mean 'gpu'?)"),
-        ("devices: {x: {title: X, vendor: v, kind: gpu, usb: 12}}", "x: usb: expected words (in quotes"),
-        ("devices: {x: {title: X, vendor: v, kind: gpu, usb: abc}}", "x: usb: 'abc': expected vendor:device"),
-        ("devices: {X_: {title: X, vendor: v, kind: gpu, usb: '1:2'}}", "X_: a name has small letters"),
-        ("devices: {x: {title: X, vendor: v, kind: gpu, usb: '1:2', dynamic: {t: {files: f, pattern: '('}}}}",
+        ("devices: {x: {title: X, vendor: v, category: npu}}", "x: needs one of compatible, node, usb, pci to be"),
+        ("devices: {x: {usb: '1:2'}}", "x: lacks title, vendor, category"),
+        ("devices: {x: {title: X, vendor: v, category: gpo, usb: '1:2'}}", "x: category: 'gpo' (did you mean 'gpu'?)"),
+        ("devices: {x: {title: X, vendor: v, category: gpu, usb: 12}}", "x: usb: expected words (in quotes"),
+        ("devices: {x: {title: X, vendor: v, category: gpu, usb: abc}}", "x: usb: 'abc': expected vendor:device"),
+        ("devices: {X_: {title: X, vendor: v, category: gpu, usb: '1:2'}}", "X_: a name has small letters"),
+        ("devices: {x: {title: X, vendor: v, category: gpu, usb: '1:2', dynamic: {t: {files: f, pattern: '('}}}}",
          "x: dynamic: t: pattern: missing )"),
-        ("devices: {x: {title: X, vendor: v, kind: gpu, usb: '1:2', dynamic: {t: {files: f, pattern: '[[a](b)'}}}}",
+        ("devices: {x: {title: X, vendor: v, category: gpu, usb: '1:2', dynamic: {t: {files: f, pattern: '[[a](b)'}}}}",
          "x: dynamic: t: pattern: Possible nested set"),
-        ("devices: {x: {title: X, vendor: v, kind: gpu, usb: '1:2', dynamic: {t: {files: f, scale: a}}}}",
+        ("devices: {x: {title: X, vendor: v, category: gpu, usb: '1:2', dynamic: {t: {files: f, scale: a}}}}",
          "x: dynamic: t: scale: expected a number, not 'a'"),
     ],
 )  # fmt: skip
@@ -384,7 +384,7 @@ def test_a_feature_file_expires_and_stays_small() -> None:
 
 
 def watching(root: Path, **periods: float) -> Watch:
-    tree = Tree(root)
+    tree = HostTree(root)
     return Watch(lambda: detect(tree, CATALOG), lambda found: measure(found, tree, CATALOG), Periods(**periods))
 
 

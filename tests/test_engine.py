@@ -183,7 +183,7 @@ def test_matrix_slows_by_who_runs_and_an_infinite_cell_is_no_memory() -> None:
     made = matrix_scenario(small=((1.0, 3.0), (1.5, inf)), large=((1.0, 1.5), (2.0, inf)))
     world = play(made, at(0, 4, 5), policy=choosing(0, 1, 0))
     # small does 4 alone, then its other 6 beside a large at 1/3: ends at 22. large beside a small, at 1/2, did 9 by
-    # then; 11 alone: ends at 33. A third, of either kind, has the cell [1][1]: infinite.
+    # then; 11 alone: ends at 33. A third, of either variant, has the cell [1][1]: infinite.
     assert column(world, "latency_ms")[:2] == approx([22.0, 29.0])
     assert reasons(world) == [0, 0, Reason.NO_MEMORY]
 

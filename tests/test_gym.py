@@ -56,7 +56,7 @@ from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.world_arrays import FAULT
 
 OURS = [p.name for p in rules().values() if p.package == "fairlead"]
-KINDS = ["Dispatch", "Window"]
+VIEWS = ["Dispatch", "Window"]
 
 
 @pytest.fixture(params=["request", "stream"])
@@ -91,9 +91,9 @@ def trajectory(env: gymnasium.Env[Any, Any], seed: int, steps: int = 300) -> Ite
 # ---- Gymnasium's rules
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_gymnasiums_checker_finds_nothing(kind: str, rich: Scenario) -> None:
-    env = gymnasium.make(f"fairlead/{kind}-v1", scenario=rich, render_mode="ansi")
+@pytest.mark.parametrize("view", VIEWS)
+def test_gymnasiums_checker_finds_nothing(view: str, rich: Scenario) -> None:
+    env = gymnasium.make(f"fairlead/{view}-v1", scenario=rich, render_mode="ansi")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env.unwrapped)
@@ -107,21 +107,21 @@ def test_names_work_with_their_module_and_their_defaults() -> None:
     assert many.reset(seed=0)[0].shape == (2, 6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_equal_seeds_give_equal_trajectories_and_others_do_not(kind: str, rich: Scenario) -> None:
-    env, again = (gymnasium.make(f"fairlead/{kind}-v1", scenario=rich) for _ in range(2))
+@pytest.mark.parametrize("view", VIEWS)
+def test_equal_seeds_give_equal_trajectories_and_others_do_not(view: str, rich: Scenario) -> None:
+    env, again = (gymnasium.make(f"fairlead/{view}-v1", scenario=rich) for _ in range(2))
     one = list(trajectory(env, 3))
     assert one == list(trajectory(again, 3))
     assert one == list(trajectory(again, 3))  # also when other episodes went before
     assert one != list(trajectory(again, 4))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_observations_lie_in_their_space_whatever_the_actions(kind: str, rich: Scenario) -> None:
-    env = gymnasium.make(f"fairlead/{kind}-v1", scenario=brief(rich)).unwrapped
+@pytest.mark.parametrize("view", VIEWS)
+def test_observations_lie_in_their_space_whatever_the_actions(view: str, rich: Scenario) -> None:
+    env = gymnasium.make(f"fairlead/{view}-v1", scenario=brief(rich)).unwrapped
     rng, episodes = np.random.default_rng(1), 0
     observation, info = env.reset(seed=1)
-    for _ in range(1500 if kind == "Dispatch" else 60):
+    for _ in range(1500 if view == "Dispatch" else 60):
         assert observation in env.observation_space
         assert info["action_mask"].dtype == np.int8
         assert env.action_masks().tolist() == info["action_mask"].astype(bool).tolist()  # type: ignore[attr-defined]
@@ -214,10 +214,10 @@ def test_wrong_seeds_are_told_and_change_nothing() -> None:
 # ---- copies
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_copy_goes_on_by_itself_when_the_original_is_gone(kind: str, rich: Scenario) -> None:
-    env = gymnasium.make(f"fairlead/{kind}-v1", scenario=brief(rich))
-    untouched = gymnasium.make(f"fairlead/{kind}-v1", scenario=brief(rich))
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_copy_goes_on_by_itself_when_the_original_is_gone(view: str, rich: Scenario) -> None:
+    env = gymnasium.make(f"fairlead/{view}-v1", scenario=brief(rich))
+    untouched = gymnasium.make(f"fairlead/{view}-v1", scenario=brief(rich))
     for each in (env, untouched):
         each.reset(seed=1)
         each.step(0)
@@ -630,9 +630,9 @@ def test_steps_out_of_order_and_out_of_range_are_told() -> None:
         WindowEnv(rich_scenario(), overrides=["rate=3"])
 
 
-@pytest.mark.parametrize("kind", [DispatchEnv, WindowEnv])
-def test_a_finished_episode_wants_a_reset(kind: Any) -> None:
-    env = kind(brief(rich_scenario(), 0.5))
+@pytest.mark.parametrize("env_class", [DispatchEnv, WindowEnv])
+def test_a_finished_episode_wants_a_reset(env_class: Any) -> None:
+    env = env_class(brief(rich_scenario(), 0.5))
     env.reset(seed=1)
     while not env.step(0)[2]:
         pass
@@ -688,9 +688,9 @@ def test_buffers_are_written_to_and_never_replaced() -> None:
 # ---- many at once
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_vector_equals_gymnasiums_vector_of_singles(kind: str, rich: Scenario) -> None:
-    single, vector = (DispatchEnv, DispatchVectorEnv) if kind == "Dispatch" else (WindowEnv, WindowVectorEnv)
+@pytest.mark.parametrize("view", VIEWS)
+def test_vector_equals_gymnasiums_vector_of_singles(view: str, rich: Scenario) -> None:
+    single, vector = (DispatchEnv, DispatchVectorEnv) if view == "Dispatch" else (WindowEnv, WindowVectorEnv)
     made = brief(rich)
     ours = vector(num_envs=3, scenario=made)
     theirs = SyncVectorEnv([lambda: single(made)] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
@@ -700,7 +700,7 @@ def test_vector_equals_gymnasiums_vector_of_singles(kind: str, rich: Scenario) -
     (one, infos), (other, their_infos) = ours.reset(seed=8), theirs.reset(seed=8)
     theirs.action_space.seed(1)
     ended = 0
-    for _ in range(900 if kind == "Dispatch" else 50):
+    for _ in range(900 if view == "Dispatch" else 50):
         assert one.tobytes() == other.tobytes()
         assert one in ours.observation_space
         assert plain(infos) == plain(their_infos)
@@ -854,7 +854,7 @@ def test_files_that_are_no_worlds_are_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can't read it: No such file"):
         load_worlds(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", about=np.array('{"format": 99}'))
-    with pytest.raises(UserError, match="worlds of format 99, this version reads 2"):
+    with pytest.raises(UserError, match="worlds of format 99, this version reads 3"):
         load_worlds(tmp_path / "c.npz")
     with pytest.raises(UserError, match="at least one seed"):
         save_worlds(tmp_path / "d.npz", scenario(), [])
@@ -884,7 +884,7 @@ def test_batches_run_on_numpy_and_numba_alone(tmp_path: Path) -> None:
 
 
 def test_a_broken_gymnasium_does_not_reach_the_batches(tmp_path: Path) -> None:
-    (tmp_path / "gymnasium.py").write_text("print('asked for'); raise ImportError('of another kind')")
+    (tmp_path / "gymnasium.py").write_text("print('asked for'); raise ImportError('of something else')")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import fairlead.sim.gym.dispatch; print('there')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.split("\n")[0] == "asked for", done.stderr

@@ -20,8 +20,8 @@ def weight(name: str, *shape: int) -> Any:
     return numpy_helper.from_array(np.asarray(0.1 + abs(drawn), np.float32), name)
 
 
-def info(name: str, shape: list[Any] | None, kind: int = TensorProto.FLOAT) -> Any:
-    return helper.make_tensor_value_info(name, kind, shape)
+def info(name: str, shape: list[Any] | None, dtype: int = TensorProto.FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, dtype, shape)
 
 
 def saved(path: Path, nodes: list[Any], weights: list[Any], shape: list[Any]) -> Path:
@@ -35,9 +35,9 @@ def normalisation(given: str, made: str, channels: int) -> tuple[Any, list[Any]]
     return helper.make_node("BatchNormalization", [given, *names], [made]), [weight(name, channels) for name in names]
 
 
-def by_kind(kernels: list[Kernel]) -> dict[str, Kernel]:
-    assert len({one.kind for one in kernels}) == len(kernels), [(one.operator, one.kind) for one in kernels]
-    return {one.kind: one for one in kernels}
+def by_layer_type(kernels: list[Kernel]) -> dict[str, Kernel]:
+    assert len({one.layer_type for one in kernels}) == len(kernels), [(one.operator, one.layer_type) for one in kernels]
+    return {one.layer_type: one for one in kernels}
 
 
 def test_what_is_fused_is_one_kernel_with_the_models_macs(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_what_is_fused_is_one_kernel_with_the_models_macs(tmp_path: Path) -> Non
     weights += [weight("w", 24, 5, 3, 3), weight("w2", 24, 1, 3, 3), weight("w3", 20, 24, 1, 1)]
     path = saved(tmp_path / "m.onnx", nodes, weights, ["N", 5, 20, 20])
     kernels = measure(path, batch=2, runs=2)
-    found = by_kind([one for one in kernels if one.kind != "move"])  # what puts channels into blocks, and back
-    assert {kind: one.macs for kind, one in found.items()} == {
+    found = by_layer_type([one for one in kernels if one.layer_type != "move"])  # puts channels into blocks, and back
+    assert {layer_type: one.macs for layer_type, one in found.items()} == {
         "conv3x3": 2 * 400 * 24 * 45,
         "depthwise": 2 * 400 * 24 * 9,
         "conv1x1": 2 * 400 * 20 * 24,
@@ -75,14 +75,14 @@ def test_a_normalisation_by_itself_has_no_macs(tmp_path: Path) -> None:
     ]
     weights += [weight("w", 16, 16, 3, 3), weight("w2", 16, 16, 1, 1)]
     found = measure(saved(tmp_path / "m.onnx", nodes, weights, [1, 16, 10, 10]), runs=1)
-    told = {one.kind: one.macs for one in found if one.kind not in ("move", "elementwise")}
+    told = {one.layer_type: one.macs for one in found if one.layer_type not in ("move", "elementwise")}
     assert told == {"conv3x3": 64 * 256 * 9, "normalise": 0, "conv1x1": 64 * 256}
 
 
 def test_weights_that_were_packed_before_the_run_count(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Add", ["a", "b"], ["y"])]
     (found,) = measure(saved(tmp_path / "m.onnx", nodes, [weight("w", 40, 30), weight("b", 30)], [7, 40]), runs=1)
-    assert (found.operator, found.kind, found.macs) == ("Gemm", "gemm", 7 * 40 * 30)
+    assert (found.operator, found.layer_type, found.macs) == ("Gemm", "gemm", 7 * 40 * 30)
     assert sorted(tensor.bytes for tensor in found.weights) == [4 * 30, 4 * 1200]
     assert found.moved_bytes == 4 * (7 * 40 + 1200 + 30 + 7 * 30)
 
@@ -106,7 +106,7 @@ def test_quantised_layers(tmp_path: Path) -> None:
     ]
     path = saved(tmp_path / "m.onnx", nodes, constants, [1, 4, 10, 10])
     (heavy,) = (one for one in measure(path, runs=1) if one.macs)
-    assert (heavy.operator, heavy.kind, heavy.macs) == ("QLinearConv", "conv3x3", 64 * 8 * 36)
+    assert (heavy.operator, heavy.layer_type, heavy.macs) == ("QLinearConv", "conv3x3", 64 * 8 * 36)
     assert {tensor.name: tensor.type for tensor in heavy.weights}["w-q"] == "uint8"
     assert analyse(path).macs == heavy.macs
 

@@ -23,7 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import fairlead.cli.degradation.measure as command
 from fairlead.cli.main import main
-from fairlead.detect.tree import Tree
+from fairlead.detect.host_tree import HostTree
 from fairlead.domain.errors import UserError
 from fairlead.profile.degradation import measurement
 from fairlead.profile.degradation.foreign_load import Outside
@@ -346,7 +346,7 @@ def host(root: Path, files: dict[str, str]) -> Limits:
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
-    return Limits(Tree(root))
+    return Limits(HostTree(root))
 
 
 MEMINFO = {"proc/meminfo": "MemTotal:        8192000 kB\nMemFree: 1 kB\nMemAvailable:    4096000 kB\n"}

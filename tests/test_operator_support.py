@@ -15,15 +15,15 @@ from fairlead.profile.operator_support import Family, families, family_of, share
 FAMILIES = families()
 
 
-def tensor(name: str, *shape: int, kind: str = "int8") -> Tensor:
-    return Tensor(name, shape, kind, 1.0)
+def tensor(name: str, *shape: int, dtype: str = "int8") -> Tensor:
+    return Tensor(name, shape, dtype, 1.0)
 
 
-def layer(operator: str, given: str, made: str, macs: int = 0, kind: str = "other", *, rank: int = 4) -> Layer:
+def layer(operator: str, given: str, made: str, macs: int = 0, layer_type: str = "other", *, rank: int = 4) -> Layer:
     """On a tensor that has so many dimensions greater than 1, the batch left out."""
     shape = (1, *[8] * (rank - 1))
     weights = (tensor(f"{made}-w", 8, 8),) if macs else ()
-    return Layer(made, operator, kind, macs, (tensor(given, *shape),), weights, (tensor(made, *shape),))
+    return Layer(made, operator, layer_type, macs, (tensor(given, *shape),), weights, (tensor(made, *shape),))
 
 
 def model(*layers: Layer, batch: int = 1) -> Analysis:
@@ -98,7 +98,7 @@ def test_what_becomes_of_the_rest(rest: str, share: float) -> None:
 def test_an_edge_tpu_needs_int8() -> None:
     floats = model(layer("Relu", "x", "a"), layer("Conv", "a", "b", 10, "conv1x1"))
     assert whys(floats, "edgetpu") == []
-    inputs, weights = (tensor("a", 1, 8, 8, 8, kind="float32"),), (tensor("w", 8, 8, kind="float32"),)
+    inputs, weights = (tensor("a", 1, 8, 8, 8, dtype="float32"),), (tensor("w", 8, 8, dtype="float32"),)
     floats = model(layer("Relu", "x", "a"), Layer("b", "Conv", "conv1x1", 10, inputs, weights, (tensor("b", 1, 8),)))
     assert whys(floats, "edgetpu") == [("", "computes in float32; takes int8 or uint8")]
     assert whys(floats, "edgetpu", precision="int8") == []  # once it is quantised

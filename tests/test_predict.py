@@ -105,8 +105,8 @@ class TestQuantised:
             return [quantise, back, weight, helper.make_node("Conv", ["xf", "wf"], ["y"])]
         return [weight, helper.make_node("Conv", ["x", "wf"], ["y"])]
 
-    @pytest.mark.parametrize(("form", "kind"), [("qlinear", "int8"), ("qdq", "int8"), ("weights alone", "float32")])
-    def test_it_is_told_what_a_model_computes_in(self, form: str, kind: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("form", "dtype"), [("qlinear", "int8"), ("qdq", "int8"), ("weights alone", "float32")])
+    def test_it_is_told_what_a_model_computes_in(self, form: str, dtype: str, tmp_path: Path) -> None:
         scale, zero = np.array(0.1, np.float32), np.array(0, np.int8)
         values = {"w": np.ones((8, 4, 1, 1), np.int8)}
         values |= {f"{one}_scale": scale for one in "xwy"} | {f"{one}_zero": zero for one in "xwy"}
@@ -118,9 +118,9 @@ class TestQuantised:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
         path.write_bytes(model.SerializeToString())
         analysis = analyse(path)
-        assert analysis.precisions == (kind,)
+        assert analysis.precisions == (dtype,)
         told = predict(analysis, find_device("coral-usb"))
-        assert ("must be quantised to int8 first" in told.notes) == (kind != "int8")
+        assert ("must be quantised to int8 first" in told.notes) == (dtype != "int8")
 
 
 class TestRates:
@@ -186,7 +186,7 @@ class TestCompletion:
 class TestSpeeds:
     def test_a_model_of_few_kinds_has_a_wider_interval(self) -> None:
         speed = KernelSpeed({"a.calls": 1.0, "b.calls": 1.0}, {"a": 0.3, "b": 0.3})
-        one, two = (speed.time_of([Work(kind, 0, 0, 0, 0) for kind in kinds]) for kinds in ("aa", "ab"))
+        one, two = (speed.time_of([Work(one, 0, 0, 0, 0) for one in types]) for types in ("aa", "ab"))
         assert one.ms == two.ms == 2.0
         assert one.high_ms / one.low_ms > two.high_ms / two.low_ms
         assert one.high_ms == pytest.approx(2.0 * math.exp(1.645 * math.hypot(0.3, 0.05)))

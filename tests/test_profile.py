@@ -13,13 +13,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fairlead.cli.main import main
 from fairlead.domain.errors import UserError
-from fairlead.profile.analysis import KINDS, Analysis, Tensor
+from fairlead.profile.analysis import LAYER_TYPES, Analysis, Tensor
 from fairlead.profile.memory import measure_memory
 from fairlead.profile.onnx_file import analyse
 
 
-def weight(name: str, *shape: int, kind: Any = np.float32) -> Any:
-    return numpy_helper.from_array(np.zeros(shape, kind), name)
+def weight(name: str, *shape: int, dtype: Any = np.float32) -> Any:
+    return numpy_helper.from_array(np.zeros(shape, dtype), name)
 
 
 def saved(
@@ -37,7 +37,7 @@ def one_layer(tmp_path: Path, node: Any, weights: list[Any], shape: list[int]) -
 
 
 @pytest.mark.parametrize(
-    ("attributes", "shape", "kind", "macs"),
+    ("attributes", "shape", "layer_type", "macs"),
     [
         ({}, (8, 4, 1, 1), "conv1x1", 8 * 10 * 10 * 4),
         ({"pads": [1, 1, 1, 1]}, (8, 4, 3, 3), "conv3x3", 8 * 10 * 10 * 4 * 9),
@@ -47,17 +47,19 @@ def one_layer(tmp_path: Path, node: Any, weights: list[Any], shape: list[int]) -
         ({"pads": [1, 1, 1, 1], "strides": [2, 2]}, (8, 4, 3, 3), "conv3x3", 8 * 5 * 5 * 4 * 9),
     ],
 )
-def test_convolutions_by_hand(attributes: Any, shape: tuple[int, ...], kind: str, macs: int, tmp_path: Path) -> None:
+def test_convolutions_by_hand(
+    attributes: Any, shape: tuple[int, ...], layer_type: str, macs: int, tmp_path: Path
+) -> None:
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)
     found = one_layer(tmp_path, node, [weight("w", *shape), weight("b", shape[0])], [1, 4, 10, 10])
     (layer,) = found.layers
-    assert (layer.kind, layer.macs, found.macs) == (kind, macs, macs)
+    assert (layer.layer_type, layer.macs, found.macs) == (layer_type, macs, macs)
     assert found.parameters == int(np.prod(shape)) + shape[0]
     assert layer.moved_bytes == 4 * (400 + found.parameters + layer.outputs[0].elements)
 
 
 @pytest.mark.parametrize(
-    ("operator", "attributes", "weights", "shape", "kind", "macs"),
+    ("operator", "attributes", "weights", "shape", "layer_type", "macs"),
     [
         ("ConvTranspose", {"strides": [2, 2]}, {"w": (4, 8, 2, 2)}, [1, 4, 10, 10], "convkxk", 400 * 8 * 4),
         ("Gemm", {"transB": 1}, {"w": (7, 20), "b": (7,)}, [1, 20], "gemv", 20 * 7),
@@ -73,13 +75,13 @@ def test_convolutions_by_hand(attributes: Any, shape: tuple[int, ...], kind: str
     ],
 )
 def test_other_layers_by_hand(
-    operator: str, attributes: Any, weights: Any, shape: list[int], kind: str, macs: int, tmp_path: Path
+    operator: str, attributes: Any, weights: Any, shape: list[int], layer_type: str, macs: int, tmp_path: Path
 ) -> None:
     node = helper.make_node(operator, ["x", *weights], ["y"], **attributes)
     found = one_layer(tmp_path, node, [weight(name, *size) for name, size in weights.items()], shape)
-    assert [(layer.kind, layer.macs) for layer in found.layers] == [(kind, macs)]
+    assert [(layer.layer_type, layer.macs) for layer in found.layers] == [(layer_type, macs)]
     assert found.parameters == sum(int(np.prod(size)) for size in weights.values())
-    assert kind in KINDS
+    assert layer_type in LAYER_TYPES
 
 
 def test_what_is_learnt_counts_once_and_statistics_do_not(tmp_path: Path) -> None:
@@ -216,7 +218,7 @@ def test_the_command_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["profile", path, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["macs"], told["parameters"], told["precisions"]) == (3200, 32, ["float32"])
-    assert told["kinds"]["conv1x1"]["layers"] == 1
+    assert told["layer_types"]["conv1x1"]["layers"] == 1
     assert not {"measured", "support", "training"} & set(told)
 
 

@@ -107,10 +107,10 @@ class Maker:
 
     def nodes(self, devices: list[str]) -> dict[str, Node]:
         mixed: tuple[Serving, ...] = ("queue", "shared")
-        kinds = self.rng.choice((mixed[:1], mixed[1:], mixed, mixed))
+        either = self.rng.choice((mixed[:1], mixed[1:], mixed, mixed))
         found = {}
         for i in range(self.rng.randint(1, 6)):
-            serving = self.rng.choice(kinds)
+            serving = self.rng.choice(either)
             found[f"n{i}"] = Node(
                 name=f"n{i}",
                 device=self.rng.choice(devices),

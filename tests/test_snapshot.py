@@ -36,7 +36,7 @@ def under_way(plan: Plan, world: World) -> Any:
     for d, deployed in enumerate(plan.deployments):
         station = plan.stations[deployed["station"]]
         if station["deployment"] < 0:
-            counts[d] = world.counts[PROMISED, station["first"] + deployed["kind"]]
+            counts[d] = world.counts[PROMISED, station["first"] + deployed["resident"]]
     return counts
 
 

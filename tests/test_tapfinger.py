@@ -25,7 +25,7 @@ from fairlead.learn.tapfinger import export
 from fairlead.learn.tapfinger.export import write_bundle
 from fairlead.learn.tapfinger.network import ABLATIONS, Inputs, TapFinger
 from fairlead.learn.tapfinger.play import as_inputs, play, shape_of
-from fairlead.learn.tapfinger.ppo import Point, TapFingerSettings, Training
+from fairlead.learn.tapfinger.ppo import TapFingerSettings, TaskCurvePoint, Training
 from fairlead.learn.tapfinger.training import TapFingerQuestion, train_tapfinger
 from fairlead.policies.bundle import Model
 from fairlead.policies.tasks.allocations import number_of
@@ -183,7 +183,7 @@ class Quiet:
     """Is told and keeps it; may stop after some validations."""
 
     def __init__(self, stop_after: int = 99) -> None:
-        self.points: list[Point] = []
+        self.points: list[TaskCurvePoint] = []
         self._stop_after = stop_after
 
     def doing(self, what: str) -> None: ...
@@ -192,7 +192,7 @@ class Quiet:
 
     def figures(self, step: int, figures: dict[str, float]) -> None: ...
 
-    def validated(self, point: Point, best: bool) -> None:
+    def validated(self, point: TaskCurvePoint, best: bool) -> None:
         self.points.append(point)
         if len(self.points) == self._stop_after:
             signal.raise_signal(signal.SIGINT)

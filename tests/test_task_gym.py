@@ -173,7 +173,7 @@ def test_agents_that_want_the_same_task_get_it_once() -> None:
     assert env._game.batch.won[0].sum() == 1
 
 
-def test_a_wish_that_is_not_possible_takes_nothing_from_one_that_is() -> None:
+def test_a_proposal_that_is_not_possible_takes_nothing_from_one_that_is() -> None:
     env = TasksParallelEnv("tapfinger-3", SMALL)
     for seed in range(40):
         seen, _ = env.reset(seed=seed)

@@ -329,7 +329,7 @@ def test_sia_restarts_a_task_the_less_the_more_often_it_has_restarted() -> None:
 
 
 def test_sia_keeps_what_is_when_a_plan_is_no_better(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of two tasks of a kind has all GPUs; that the other has them is as good."""
+    """One of two tasks of a type has all GPUs; that the other has them is as good."""
     alike, clusters = task_type("only", by_gpu("paper"), share=1.0), (cluster("edge-1", 4, 3),)
     scenario, world = all_at_once(alike, tasks=2, clusters=clusters, switching=1.0)
     ((_, task, _, amounts),) = answer_of(scenario, "sia", world)

@@ -218,7 +218,7 @@ def test_each_command_says_which_world_it_wants(capsys: pytest.CaptureFixture[st
     for command, line in (
         (["degradation", "simulate", "tapfinger-3"], "this is a scenario of tasks"),
         (["tune", "ecsrl"], "this is a scenario of requests"),
-        (["compare", "ecsrl", "tapfinger-3"], "compare one kind at a time"),
+        (["compare", "ecsrl", "tapfinger-3"], "compare one world at a time"),
         (["compare", "tapfinger-3", "--policies", "closest"], "policy 'closest' decides on requests"),
         (["tune", "tapfinger-3", "--workloads", "1"], "--workloads 1: 2 to"),
     ):

@@ -20,17 +20,17 @@ import pytest
 
 from fairlead.cli.main import main
 from fairlead.cli.trace.command import BarTell
+from fairlead.detect.host_tree import HostTree
 from fairlead.detect.nvml import FakeNvml, Gpu
-from fairlead.detect.tree import Tree
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.plots.tasks.progress import progress
 from fairlead.profile.machine import Limits
 from fairlead.profile.trace import allocations
 from fairlead.profile.trace import run as trace_run
-from fairlead.profile.trace.allocation_grid import Question, Run, Task, Traced
+from fairlead.profile.trace.allocation_grid import Question, Task, Traced, TracedRun
 from fairlead.profile.trace.allocations import Allocation, this_machine
 from fairlead.profile.trace.family import family, round_to_125
-from fairlead.profile.trace.progress_lines import Point, Telling, curve, found_target
+from fairlead.profile.trace.progress_lines import ProgressPoint, Telling, curve, found_target
 from fairlead.scenarios.loader import load_tasks
 from processes import alive, ends, started
 
@@ -149,8 +149,8 @@ def test_a_line_that_can_not_be_is_told(lines: list[str], words: str) -> None:
 
 
 def test_the_target_is_most_of_the_way_that_the_loss_falls() -> None:
-    def points(*losses: float) -> list[Point]:
-        return [Point(e, e, loss) for e, loss in enumerate(losses)]
+    def points(*losses: float) -> list[ProgressPoint]:
+        return [ProgressPoint(e, e, loss) for e, loss in enumerate(losses)]
 
     assert found_target(points(2.0, 1.2, 1.0, 1.1)) == 1.05
     assert found_target(points(2.0, 1.00003)) == 1.051  # 1.0500285, rounded up: the one that found it reaches it
@@ -260,9 +260,9 @@ def test_the_bar_moves_within_a_run(tmp_path: Path) -> None:
     assert (tell.bar.tasks[0].completed, tell.bar.tasks[0].total) == (1.25, 3)
 
 
-def run_of(allocation: Allocation, total_s: float, repeat: int = 1) -> Run:
-    points = Point(0.0, 0, 2.0), Point(total_s / 4, 1, 1.0), Point(total_s, 2, 0.5)
-    return Run(allocation, repeat, None, 0.5, points, "2026-01-31")
+def run_of(allocation: Allocation, total_s: float, repeat: int = 1) -> TracedRun:
+    points = ProgressPoint(0.0, 0, 2.0), ProgressPoint(total_s / 4, 1, 1.0), ProgressPoint(total_s, 2, 0.5)
+    return TracedRun(allocation, repeat, None, 0.5, points, "2026-01-31")
 
 
 def test_numbers_of_the_family(tmp_path: Path) -> None:
@@ -646,4 +646,4 @@ def test_cores_come_before_their_second_threads(tmp_path: Path, monkeypatch: pyt
 def test_the_processor_has_a_name(text: str, name: str, tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc" / "cpuinfo").write_text(text)
-    assert Limits(Tree(tmp_path)).processor() == name
+    assert Limits(HostTree(tmp_path)).processor() == name

@@ -18,11 +18,12 @@ def tensor(name: str, elements: int = 100) -> Tensor:
 
 
 def layer(
-    operator: str, given: list[str], made: str, macs: int = 0, kind: str = "elementwise", *, learns: bool = False
+    operator: str, given: list[str], made: str, macs: int = 0, layer_type: str = "elementwise", *, learns: bool = False
 ) -> Layer:
     weights = (tensor(f"{made}-w", 50),) if learns else ()
     learnt = frozenset(one.name for one in weights)
-    return Layer(made, operator, kind, macs, tuple(tensor(name) for name in given), weights, (tensor(made),), learnt)
+    inputs = tuple(tensor(name) for name in given)
+    return Layer(made, operator, layer_type, macs, inputs, weights, (tensor(made),), learnt)
 
 
 def model(*layers: Layer) -> Analysis:
@@ -31,7 +32,7 @@ def model(*layers: Layer) -> Analysis:
 
 NET = model(
     layer("Conv", ["x"], "a", 1000, "conv3x3", learns=True),  # for its weights alone: x has no gradient
-    layer("BatchNormalization", ["a"], "b", kind="normalise", learns=True),
+    layer("BatchNormalization", ["a"], "b", layer_type="normalise", learns=True),
     layer("Relu", ["b"], "c"),
     layer("Gemm", ["c"], "d", 10, "gemm", learns=True),  # both
     layer("MatMul", ["d", "c"], "y", 7, "gemm"),  # no weights, but both of its inputs
@@ -50,7 +51,7 @@ def test_what_comes_before_all_weights_has_no_gradient() -> None:
 def test_tensors_are_kept_that_the_way_back_needs() -> None:
     """x for the convolution, a for the normalisation, c for both Relu and product, d; not b, which Relu writes over."""
     assert kept_bytes(NET) == 4 * 400
-    pooled = model(layer("Conv", ["x"], "a", 9, "conv3x3", learns=True), layer("MaxPool", ["a"], "y", kind="pool"))
+    pooled = model(layer("Conv", ["x"], "a", 9, "conv3x3", learns=True), layer("MaxPool", ["a"], "y", 0, "pool"))
     assert kept_bytes(pooled) == 2 * 400 + 100 * 8  # x, a, and where the largest was
     swish = model(
         layer("Conv", ["x"], "a", 9, "conv3x3", learns=True),
@@ -60,7 +61,7 @@ def test_tensors_are_kept_that_the_way_back_needs() -> None:
     assert kept_bytes(swish) == 2 * 400  # x and a
     looked = model(
         layer("Conv", ["x"], "a", 9, "conv3x3", learns=True), layer("Relu", ["a"], "b"),
-        layer("Reshape", ["b"], "v", kind="free"), layer("Gemm", ["v"], "y", 9, "gemm", learns=True),
+        layer("Reshape", ["b"], "v", layer_type="free"), layer("Gemm", ["v"], "y", 9, "gemm", learns=True),
     )  # fmt: skip
     assert kept_bytes(looked) == 2 * 400  # x, and b once
 

@@ -76,17 +76,17 @@ def scenario_fields() -> str:
     """A section for every noun that can stand in a scenario file."""
     places: dict[type, list[str]] = {}
     for whole in (Scenario, TaskScenario):
-        for kind, place in _nouns(whole, ""):
-            places.setdefault(kind, []).append(place)
+        for noun, place in _nouns(whole, ""):
+            places.setdefault(noun, []).append(place)
     common = _table(Sourced, {f.name for f in dataclasses.fields(Sourced)})
-    sections = [_section(kind, where) for kind, where in places.items()]
+    sections = [_section(noun, where) for noun, where in places.items()]
     return f"## Everywhere\n\nEntries with numbers say where these come from:\n\n{common}\n\n" + "\n\n".join(sections)
 
 
-def _nouns(kind: type, place: str) -> Iterator[tuple[type, str]]:
+def _nouns(noun: type, place: str) -> Iterator[tuple[type, str]]:
     """Every dataclass that a file can hold, with its path there."""
-    yield kind, place
-    for name, hint in typing.get_type_hints(kind).items():
+    yield noun, place
+    for name, hint in typing.get_type_hints(noun).items():
         for inner, suffix in _inside(hint):
             yield from _nouns(inner, f"{place}.{name.rstrip('_')}{suffix}".lstrip("."))
 
@@ -103,17 +103,17 @@ def _inside(hint: Any) -> Iterator[tuple[type, str]]:
             yield inner, suffix + rest
 
 
-def _section(kind: type, places: list[str]) -> str:
+def _section(noun: type, places: list[str]) -> str:
     where = f"At {', '.join(f'`{p}`' for p in places)}. " if places[0] and len(places) <= 3 else ""
-    title = {Scenario: "A file of serving", TaskScenario: "A file of tasks"}.get(kind, kind.__name__)
-    own = {f.name for f in dataclasses.fields(kind)} - {f.name for f in dataclasses.fields(Sourced)} - {"name"}
-    return f"## {title}\n\n{where}{inspect.getdoc(kind)}\n\n{_table(kind, own)}"
+    title = {Scenario: "A file of serving", TaskScenario: "A file of tasks"}.get(noun, noun.__name__)
+    own = {f.name for f in dataclasses.fields(noun)} - {f.name for f in dataclasses.fields(Sourced)} - {"name"}
+    return f"## {title}\n\n{where}{inspect.getdoc(noun)}\n\n{_table(noun, own)}"
 
 
-def _table(kind: Any, names: set[str]) -> str:
-    hints, comments = typing.get_type_hints(kind), _comments(inspect.getsource(kind), r"    (\w+): ")
+def _table(noun: Any, names: set[str]) -> str:
+    hints, comments = typing.get_type_hints(noun), _comments(inspect.getsource(noun), r"    (\w+): ")
     rows = ["| field | is | default | meaning |", "|---|---|---|---|"]
-    for field in dataclasses.fields(kind):
+    for field in dataclasses.fields(noun):
         if field.name in names:
             shown = field.name.rstrip("_")  # `from` is a word of Python's
             rows.append(f"| `{shown}` | {_words(hints[field.name])} | {_default(field)} | {comments[field.name]} |")
@@ -172,11 +172,11 @@ def _layout(module: types.ModuleType, name: str, lines: str) -> str:
     return "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
 
 
-def _members(kind: type[Outcome] | type[Reason]) -> str:
-    comments = _comments(inspect.getsource(kind), r"    (\w+) = \d+")
-    rows = [f"| `{kind[name]:d}` | `{name}` | {said} |" for name, said in comments.items()]
+def _members(enum: type[Outcome] | type[Reason]) -> str:
+    comments = _comments(inspect.getsource(enum), r"    (\w+) = \d+")
+    rows = [f"| `{enum[name]:d}` | `{name}` | {said} |" for name, said in comments.items()]
     return "\n".join(
-        [f"## {kind.__name__}\n\n{inspect.getdoc(kind)}\n", "| value | name | meaning |", "|---|---|---|", *rows]
+        [f"## {enum.__name__}\n\n{inspect.getdoc(enum)}\n", "| value | name | meaning |", "|---|---|---|", *rows]
     )
 
 

@@ -1,4 +1,4 @@
-"""Fuzzers of every kind of file that a user may name: shipped files, changed at random, through the real commands.
+"""Fuzzers of every type of file that a user may name: shipped files, changed at random, through the real commands.
 
     make fuzz                                              ten minutes a target
     python -m tests.fuzz --target scenario --seconds 60 --seed 3

@@ -37,21 +37,21 @@ def changed_bytes(random: Random, content: bytes) -> bytes:
     for _ in range(random.choice((1, 1, 2, 4, 16))):
         at = random.randrange(len(made) + 1)
         size = random.choice((1, 1, 2, 4, 8, 64, 1024))
-        kind = random.randrange(8)
-        if kind == 0 and at < len(made):
+        change = random.randrange(8)
+        if change == 0 and at < len(made):
             made[at] ^= 1 << random.randrange(8)
-        elif kind == 1 and at < len(made):
+        elif change == 1 and at < len(made):
             made[at] = random.choice((0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)))
-        elif kind == 2:
+        elif change == 2:
             del made[at : at + size]
-        elif kind == 3:
+        elif change == 3:
             made[at:at] = random.randbytes(size)
-        elif kind == 4:
+        elif change == 4:
             made[at:at] = made[at : at + size]
-        elif kind == 5:
+        elif change == 5:
             other = random.randrange(len(made) + 1)
             made[at : at + size] = made[other : other + size]
-        elif kind == 6:
+        elif change == 6:
             made[at : at + 8] = random.choice((2**31, 2**32 - 1, 2**62, 2**63, 2**64 - 1, 0)).to_bytes(8, "little")
         else:
             del made[at:]
@@ -96,14 +96,14 @@ def _hostile(random: Random, content: bytes) -> bytes:
 def _lines(random: Random, content: bytes) -> bytes:
     lines = content.splitlines(keepends=True) or [b""]
     i, j = random.randrange(len(lines)), random.randrange(len(lines))
-    kind = random.randrange(5)
-    if kind == 0:
+    change = random.randrange(5)
+    if change == 0:
         del lines[i]
-    elif kind == 1:
+    elif change == 1:
         lines.insert(j, lines[i])
-    elif kind == 2:
+    elif change == 2:
         lines[i], lines[j] = lines[j], lines[i]
-    elif kind == 3:
+    elif change == 3:
         lines[i] = b"  " + lines[i]
     else:
         lines[i:i] = lines[min(i, j) : max(i, j)] * random.choice((1, 2, 50))

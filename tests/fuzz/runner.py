@@ -20,7 +20,7 @@ from typing import Any
 
 LIMIT_S = 10.0
 LIMIT_MB = 2048
-KINDS = {"traceback": "tracebacks", "death": "deaths", "hang": "hangs", "memory": "over memory"}
+FAILURES = {"traceback": "tracebacks", "death": "deaths", "hang": "hangs", "memory": "over memory"}
 _BUSY = 6  # on a machine that does other things, a case has so many times as long before it counts as hanging
 _START_S = 600.0  # a worker may have to compile first
 _TREE = Path(__file__).parents[2]
@@ -35,12 +35,12 @@ class Result:
     seconds: float = 0.0
     cases: int = 0
     words: Counter[str] = field(default_factory=Counter)  # how often they were taken, refused and the like
-    failures: list[dict[str, Any]] = field(default_factory=list)  # with `kind`
+    failures: list[dict[str, Any]] = field(default_factory=list)  # with `failure`, one of FAILURES
     peak_mb: float = 0.0
 
     def __str__(self) -> str:
-        kinds = Counter(failure["kind"] for failure in self.failures)
-        figures = ", ".join(f"{kinds[kind]} {name}" for kind, name in KINDS.items())
+        counts = Counter(one["failure"] for one in self.failures)
+        figures = ", ".join(f"{counts[failure]} {name}" for failure, name in FAILURES.items())
         went = ", ".join(f"{count} {word}" for word, count in sorted(self.words.items()))
         return (
             f"{self.target}: {self.cases} cases in {self.seconds:.0f} s (seed {self.seed}): {figures}; "
@@ -69,10 +69,10 @@ def fuzz(
                 result.cases += 1
                 result.words.update([went["word"]] if went.get("word") else [])
                 result.peak_mb = max(result.peak_mb, went.get("peak_mb", 0.0))
-                if "kind" in went:
+                if "failure" in went:
                     result.failures.append(went | {"number": number})
                     _keep(failures, Path(home) / "case", f"{target}-{seed}-{number}", went)
-                    if went["kind"] != "traceback":
+                    if went["failure"] != "traceback":
                         worker.kill()
                         worker = _Worker(target, seed, Path(home))
                 number += 1
@@ -90,8 +90,8 @@ def _keep(failures: Path | None, case: Path, name: str, failure: dict[str, Any])
     kept.mkdir(parents=True)
     if case.is_dir():
         shutil.copytree(case, kept / "files", symlinks=True, ignore=_special)
-    (kept / "failure.txt").write_text(f"{failure['kind']}\n{failure.get('traceback', failure.get('error', ''))}\n")
-    print(f"{name}: {failure['kind']}: {failure.get('error', '')[:300]}", flush=True)
+    (kept / "failure.txt").write_text(f"{failure['failure']}\n{failure.get('traceback', failure.get('error', ''))}\n")
+    print(f"{name}: {failure['failure']}: {failure.get('error', '')[:300]}", flush=True)
 
 
 def _special(folder: str, names: list[str]) -> list[str]:
@@ -127,21 +127,21 @@ class _Worker:
             self._process.stdin.flush()
 
     def wait(self, limit_s: float) -> dict[str, Any]:
-        """How the case went; `kind` is there where it failed."""
+        """How the case went; `failure` is there where it failed."""
         began, processor_s = time.monotonic(), self._processor_s()
         while not self._answered(0.5):
             took = time.monotonic() - began
             if took > limit_s and (self._processor_s() - processor_s > limit_s / 2 or took > _BUSY * limit_s):
-                return {"kind": "hang", "error": f"no end after {took:.0f} s"}
+                return {"failure": "hang", "error": f"no end after {took:.0f} s"}
         line = self._answers.readline()
         if not line:
             code = self._process.wait()
-            return {"kind": "death", "error": f"ended with {code}: {self._log.read_text(errors='replace')[-500:]}"}
+            return {"failure": "death", "error": f"ended with {code}: {self._log.read_text(errors='replace')[-500:]}"}
         made: dict[str, Any] = json.loads(line)
         if made["error"]:
-            made["kind"] = "traceback"
+            made["failure"] = "traceback"
         elif made["peak_mb"] > LIMIT_MB:
-            made |= {"kind": "memory", "error": f"{made['peak_mb']:.0f} MB"}
+            made |= {"failure": "memory", "error": f"{made['peak_mb']:.0f} MB"}
         return made
 
     def kill(self) -> None:

@@ -19,7 +19,7 @@ class Finding(Exception):
 
 
 class Target(ABC):
-    """Files of one kind: changes them, and runs what reads them. A worker has one for all of its cases."""
+    """Files of one type: changes them, and runs what reads them. A worker has one for all of its cases."""
 
     name: ClassVar[str]
 

@@ -35,14 +35,14 @@ def prepare() -> None:
     of standard output says so; standard error has none.
     """
     codecs.register_error("spelled", _spelled)
-    for number, name, kind in ((0, "stdin", None), (1, "stdout", _Output), (2, "stderr", _Unheard)):
+    for number, name, writer in ((0, "stdin", None), (1, "stdout", _Output), (2, "stderr", _Unheard)):
         stream = getattr(sys, name)
         try:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
-        if kind and (stream is None or stream is getattr(sys, f"__{name}__")):  # not another's, such as a test's
-            raw = io.BufferedWriter(kind(number, "w", closefd=False))
+        if writer and (stream is None or stream is getattr(sys, f"__{name}__")):  # not another's, such as a test's
+            raw = io.BufferedWriter(writer(number, "w", closefd=False))
             encoding, lines = getattr(stream, "encoding", "utf-8"), number == 2 or os.isatty(number)
             setattr(sys, name, io.TextIOWrapper(raw, encoding, errors="spelled", line_buffering=lines))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.detect.tree import Tree
+from fairlead.detect.host_tree import HostTree
 
 DEVICE_TREE = ("/proc/device-tree", "/sys/firmware/devicetree/base")
 _DEEPEST, _MOST_NODES = 4, 20_000
@@ -31,19 +31,19 @@ class Thing:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def device_tree_root(tree: Tree) -> str | None:
+def device_tree_root(tree: HostTree) -> str | None:
     """The folder of the host's device tree, if it has one."""
     return next((folder for folder in DEVICE_TREE if tree.is_folder(folder)), None)
 
 
-def host_board(tree: Tree) -> Iterator[Thing]:
+def host_board(tree: HostTree) -> Iterator[Thing]:
     """The board as a whole, by the `compatible` of its device tree: the special before the general."""
     if base := device_tree_root(tree):
         if ids := tree.strings(f"{base}/compatible"):
             yield Thing("compatible", tuple(ids), base, "soc", facts={"interface": "soc"})
 
 
-def tree_nodes(tree: Tree) -> Iterator[Thing]:
+def tree_nodes(tree: HostTree) -> Iterator[Thing]:
     """The nodes of the device tree that are switched on."""
     base = device_tree_root(tree)
     left = [(base, 0)] if base else []
@@ -59,12 +59,12 @@ def tree_nodes(tree: Tree) -> Iterator[Thing]:
             left += reversed(inside)
 
 
-def _is_node(tree: Tree, at: str, name: str, depth: int) -> bool:
+def _is_node(tree: HostTree, at: str, name: str, depth: int) -> bool:
     """Whether a name in a device tree's folder is a node: those have an address, or are buses near the root."""
     return ("@" in name or depth == 0) and tree.is_folder(f"{at}/{name}")
 
 
-def usb_devices(tree: Tree) -> Iterator[Thing]:
+def usb_devices(tree: HostTree) -> Iterator[Thing]:
     """What is on USB, with the speed that it came up with."""
     for name in tree.names("/sys/bus/usb/devices"):
         at = f"/sys/bus/usb/devices/{name}"
@@ -83,7 +83,7 @@ def usb_devices(tree: Tree) -> Iterator[Thing]:
         yield Thing("usb", (f"{vendor}:{product}",), at, place, facts=facts)
 
 
-def pci_devices(tree: Tree) -> Iterator[Thing]:
+def pci_devices(tree: HostTree) -> Iterator[Thing]:
     """What is on PCI, with the link that it came up with."""
     for name in tree.names("/sys/bus/pci/devices"):
         at = f"/sys/bus/pci/devices/{name}"

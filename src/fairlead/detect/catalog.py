@@ -19,7 +19,7 @@ from fairlead.inputs.plain_yaml import read_yaml
 
 SHIPPED = Path(__file__).parent / "catalog.yaml"
 BUSES = ("compatible", "node", "usb", "pci")
-KINDS = ("gpu", "tpu", "npu", "vpu")
+CATEGORIES = ("gpu", "tpu", "npu", "vpu")  # of accelerators
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")  # goes into the names of labels
 
 
@@ -54,7 +54,7 @@ class Entry:
     name: str
     title: str
     vendor: str
-    kind: str  # of KINDS
+    category: str  # of CATEGORIES
     compatible: tuple[str, ...] = ()  # of the host's device tree, as a whole; patterns, as are the next three
     node: tuple[str, ...] = ()  # of a node in the device tree
     usb: tuple[str, ...] = ()  # vendor:product
@@ -68,8 +68,8 @@ class Entry:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or len(self.name) > 40:
             raise ValueError("a name has small letters, digits, '-' and '.', 40 at most: it becomes a label")
-        if self.kind not in KINDS:
-            raise ValueError(f"kind: {self.kind!r}{nearest(self.kind, KINDS)}")
+        if self.category not in CATEGORIES:
+            raise ValueError(f"category: {self.category!r}{nearest(self.category, CATEGORIES)}")
         for key in ("title", "vendor", "source", "pci_class"):
             if not isinstance(getattr(self, key), str):
                 raise ValueError(f"{key}: expected words, not {getattr(self, key)!r}")
@@ -146,8 +146,8 @@ def _words(where: str, value: Any) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _fields(where: str, content: Any, kind: Any) -> Mapping[str, Any]:
-    known = [one.name for one in fields(kind) if one.name != "name"]
+def _fields(where: str, content: Any, record: Any) -> Mapping[str, Any]:
+    known = [one.name for one in fields(record) if one.name != "name"]
     if not isinstance(content, dict):
         raise UserError(f"{where}: expected fields ({', '.join(known)})")
     for key in content:
@@ -156,9 +156,9 @@ def _fields(where: str, content: Any, kind: Any) -> Mapping[str, Any]:
     return content
 
 
-def _made(where: str, kind: Any, values: dict[str, Any]) -> Any:
+def _made(where: str, record: Any, values: dict[str, Any]) -> Any:
     try:
-        return kind(**values)
+        return record(**values)
     except TypeError as error:  # a field is missing
         missing = re.findall(r"'(\w+)'", str(error))
         raise UserError(f"{where}: lacks {', '.join(missing)}") from error

@@ -1,7 +1,7 @@
 """Detection: the things on a host's buses x the catalog -> its accelerators, with their facts.
 
 `detect` looks at everything; `measure` reads again what changes all the time of what was found. Called by the
-command, by `watch`, and by what labels nodes of a cluster. Reads only, through `Tree` and NVML.
+command, by `watch`, and by what labels nodes of a cluster. Reads only, through `HostTree` and NVML.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from fairlead.detect import bus_probes
 from fairlead.detect.bus_probes import Thing
 from fairlead.detect.catalog import Catalog, Entry, Reading
 from fairlead.detect.host_facts import read_host, read_load
+from fairlead.detect.host_tree import HostTree
 from fairlead.detect.kfd import kfd_facts
 from fairlead.detect.nvml import Nvml
-from fairlead.detect.tree import Tree
 
 _PROBES = (bus_probes.host_board, bus_probes.tree_nodes, bus_probes.usb_devices, bus_probes.pci_devices)
 _LONGEST = 200  # characters of a text
@@ -32,7 +32,7 @@ class Accelerator:
     id: str  # on this host; stays when it is plugged in again, or the host restarts
     title: str
     vendor: str
-    kind: str  # of catalog.KINDS
+    category: str  # of catalog.CATEGORIES
     matched: str  # the id by which it was recognised, such as 'usb 18d1:9302'
     path: str  # its folder
     facts: Mapping[str, Any] = field(default_factory=dict)  # what stays
@@ -50,7 +50,7 @@ class Detection:
     problems: Mapping[str, str]  # path -> why it could not be read
 
 
-def detect(tree: Tree, catalog: Catalog, nvml: Nvml | None = None) -> Detection:
+def detect(tree: HostTree, catalog: Catalog, nvml: Nvml | None = None) -> Detection:
     """Everything, from the beginning."""
     tree.problems.clear()
     found: dict[str, Accelerator] = {}
@@ -67,7 +67,7 @@ def detect(tree: Tree, catalog: Catalog, nvml: Nvml | None = None) -> Detection:
     return measure(made, tree, catalog, nvml)
 
 
-def measure(known: Detection, tree: Tree, catalog: Catalog, nvml: Nvml | None = None) -> Detection:
+def measure(known: Detection, tree: HostTree, catalog: Catalog, nvml: Nvml | None = None) -> Detection:
     """The same hardware with what it does now."""
     entries = {entry.name: entry for entry in catalog.entries}
     now = {gpu.address: gpu.figures for gpu in nvml.gpus()} if nvml else {}
@@ -81,7 +81,7 @@ def measure(known: Detection, tree: Tree, catalog: Catalog, nvml: Nvml | None = 
     return replace(known, accelerators=tuple(made), load=read_load(tree), problems=dict(tree.problems))
 
 
-def read(tree: Tree, folder: str, reading: Reading) -> Any:
+def read(tree: HostTree, folder: str, reading: Reading) -> Any:
     """A figure or words, from the first file that has them; None where there are none."""
     for pattern in reading.files:
         for path in tree.glob(pattern if pattern.startswith("/") else f"{folder}/{pattern}"):
@@ -107,14 +107,14 @@ def _value(text: str | None, reading: Reading) -> Any:
     return round(value, 4) if abs(value) < 1e15 else None  # also no number at all
 
 
-def _accelerator(tree: Tree, thing: Thing, entry: Entry, matched: str) -> Accelerator:
+def _accelerator(tree: HostTree, thing: Thing, entry: Entry, matched: str) -> Accelerator:
     found = {name: read(tree, thing.path, reading) for name, reading in entry.static.items()}
     return Accelerator(
         device=entry.name,
         id=f"{entry.name}@{thing.place}",
         title=entry.title,
         vendor=entry.vendor,
-        kind=entry.kind,
+        category=entry.category,
         matched=f"{thing.bus} {matched}",
         path=thing.path,
         facts={**entry.facts, **thing.facts, **_known(found)},
@@ -141,8 +141,8 @@ def _join(found: dict[str, Accelerator], gpu: Any) -> None:
         return  # a Jetson's own GPU
     if ours is None:
         ours = Accelerator(
-            device="nvidia-gpu", id=f"nvidia-gpu@pci:{gpu.address}", title="NVIDIA GPU", vendor="nvidia", kind="gpu",
-            matched=f"nvml {gpu.address}", path="", facts={"pci_address": gpu.address},
+            device="nvidia-gpu", id=f"nvidia-gpu@pci:{gpu.address}", title="NVIDIA GPU", vendor="nvidia",
+            category="gpu", matched=f"nvml {gpu.address}", path="", facts={"pci_address": gpu.address},
         )  # fmt: skip
     found[ours.id] = replace(ours, title=gpu.title, facts={**ours.facts, **gpu.facts})
 

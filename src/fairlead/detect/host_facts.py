@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 from fairlead.detect.bus_probes import device_tree_root
-from fairlead.detect.tree import Tree
+from fairlead.detect.host_tree import HostTree
 
 
-def read_host(tree: Tree) -> dict[str, Any]:
+def read_host(tree: HostTree) -> dict[str, Any]:
     """What stays as long as the host runs; what is not known is left out."""
     base = device_tree_root(tree)
     model = tree.text(f"{base}/model") if base else None
@@ -22,7 +22,7 @@ def read_host(tree: Tree) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value}
 
 
-def read_load(tree: Tree) -> dict[str, Any]:
+def read_load(tree: HostTree) -> dict[str, Any]:
     """What changes all the time, power rails included."""
     zones = [tree.number(path) for path in tree.glob("/sys/class/thermal/thermal_zone*/temp")]
     hottest = max((zone / 1000 for zone in zones if zone is not None and zone < 1e6), default=None)
@@ -35,7 +35,7 @@ def read_load(tree: Tree) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value not in (None, {})}
 
 
-def power_rails(tree: Tree) -> dict[str, float]:
+def power_rails(tree: HostTree) -> dict[str, float]:
     """Milliwatts by the name of the rail: INA3221 and the like tell millivolts and milliamperes of each channel."""
     rails = {}
     for label in tree.glob("/sys/class/hwmon/hwmon*/in*_label"):
@@ -57,7 +57,7 @@ def _cpus(text: str | None) -> int | None:
     return count if count > 0 else None
 
 
-def _memory(tree: Tree) -> dict[str, float]:
+def _memory(tree: HostTree) -> dict[str, float]:
     content = (tree.read("/proc/meminfo") or b"").decode("ascii", "replace")
     found = re.findall(r"^(MemTotal|MemAvailable): +(\d{1,15}) kB$", content, flags=re.MULTILINE)
     return {name: round(int(kilobytes) / 1024) for name, kilobytes in found}

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.detect.tree import Tree
+from fairlead.detect.host_tree import HostTree
 
 _NODES = "/sys/class/kfd/kfd/topology/nodes/*/properties"
 _IN_VRAM = (1, 2)  # heap types of the GPU's own memory: what the CPU may see of it, and the rest
 
 
-def kfd_facts(tree: Tree) -> dict[str, dict[str, Any]]:
+def kfd_facts(tree: HostTree) -> dict[str, dict[str, Any]]:
     """PCI address -> architecture, compute units, memory of a GPU, as far as they are given."""
     found = {}
     for path in tree.glob(_NODES):
@@ -24,7 +24,7 @@ def kfd_facts(tree: Tree) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _properties(tree: Tree, path: str) -> dict[str, int]:
+def _properties(tree: HostTree, path: str) -> dict[str, int]:
     """The lines `name number` of a file; what is damaged is left out."""
     made = {}
     for line in (tree.read(path) or b"").split(b"\n"):
@@ -40,7 +40,7 @@ def _address(node: Mapping[str, int]) -> str:
     return f"{node.get('domain', 0):04x}:{at >> 8 & 0xFF:02x}:{at >> 3 & 0x1F:02x}.{at & 7}"
 
 
-def _facts(tree: Tree, folder: str, node: Mapping[str, int]) -> dict[str, Any]:
+def _facts(tree: HostTree, folder: str, node: Mapping[str, int]) -> dict[str, Any]:
     facts: dict[str, Any] = {"compute_units": node["simd_count"] // (node.get("simd_per_cu") or 4)}
     if version := node.get("gfx_target_version"):  # 90010 is 9.0.10: gfx90a
         facts["architecture"] = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"

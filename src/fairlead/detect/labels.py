@@ -22,10 +22,10 @@ _FACTS = ("compute_capability", "architecture", "compute_units", "memory_mb", "c
 
 
 def labels(found: Detection) -> dict[str, str]:
-    """Name -> value: counts by kind and device, and of each device the facts that placement asks for."""
+    """Name -> value: counts by category and device, and of each device the facts that placement asks for."""
     made: dict[str, str] = {}
-    for kind, count in Counter(one.kind for one in found.accelerators).items():
-        made[f"{PREFIX}/{kind}.count"] = str(count)
+    for category, count in Counter(one.category for one in found.accelerators).items():
+        made[f"{PREFIX}/{category}.count"] = str(count)
     for one in found.accelerators:
         about = f"{PREFIX}/{one.device}"
         made[f"{about}.count"] = str(int(made.get(f"{about}.count", "0")) + 1)

@@ -49,7 +49,7 @@ class Degradation(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class Device(Sourced):
-    """A kind of accelerator or processor."""
+    """A type of accelerator or processor."""
 
     name: str
     compute_tops: float  # peak performance by the vendor; information only, no latency depends on it
@@ -69,14 +69,14 @@ class Device(Sourced):
 
 @dataclass(frozen=True, kw_only=True)
 class Node(Sourced):
-    """A host with `count` devices of one kind.
+    """A host with `count` devices of one type.
 
     `serving: queue` gives every deployed variant its own FIFO queue on a fixed share of the devices;
     `serving: shared` runs all requests at once, and they slow each other down (processor sharing with degradation).
     """
 
     name: str
-    device: str  # name of its kind of device
+    device: str  # name of its type of device
     count: int = 1  # number of devices
     serving: Literal["queue", "shared"] = "queue"  # how it serves, see above
     cloud: bool = False  # whether it can be the target of a second inference

@@ -43,7 +43,7 @@ class Scenario:
 
     name: str
     title: str  # one line that lists show
-    devices: Mapping[str, Device]  # kinds of hardware, by name
+    devices: Mapping[str, Device]  # types of hardware, by name
     nodes: Mapping[str, Node]  # hosts, by name
     links: tuple[Link, ...]  # links from sites to nodes; where several match, the last counts
     models: Mapping[str, Model]  # models that requests ask for, by name

@@ -36,7 +36,7 @@ def needed(role: Any) -> int:
 
 
 def main_resources(role: Any, elastic: Any) -> Any:
-    """The resources that count where a policy looks at one kind alone, such as GPU time: bool (K,).
+    """The resources that count where a policy looks at one type alone, such as GPU time: bool (K,).
 
     Accelerators where tasks can get more or less of these; else processors, and so on down the roles. Where nothing is
     elastic, accelerators if tasks need any, and so on.

@@ -47,7 +47,7 @@ class Checkpoint:
     def __enter__(self) -> Checkpoint:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, what: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._nothing_in_it:  # made here, for work that did not begin
             self.path.unlink()
         with suppress(OSError):  # a full disk, which `add` has reported

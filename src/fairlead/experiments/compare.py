@@ -29,7 +29,7 @@ from fairlead.measure.write_files import safe_names
 class Comparison:
     """The runs that are finished. `runs[label][policy][seed]` are their figures."""
 
-    scenarios: dict[str, AnyScenario]  # of one kind, by label: their name, or the point of a sweep
+    scenarios: dict[str, AnyScenario]  # of one world, by label: their name, or the point of a sweep
     policies: tuple[str, ...]
     seeds: tuple[int, ...]
     runs: dict[str, dict[str, dict[int, Figures]]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Comparison:
 
     @cached_property
     def adapter(self) -> WorldAdapter:
-        """The kind of world."""
+        """What differs between the worlds."""
         return adapter_of(next(iter(self.scenarios.values())))
 
     def add(self, trial: TrialResult) -> None:

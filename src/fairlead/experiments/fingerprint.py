@@ -70,21 +70,21 @@ def difference(wanted: Mapping[str, str]) -> str:
 
 
 def _here(name: str) -> str:
-    kind, _, which = name.partition(" ")
-    if kind in ("policy", "task-policy"):
-        return _policy(find(which) if kind == "policy" else find_task_policy(which))
-    return _hash([Path(which)]) if kind == "trace" else _fixed(kind)
+    what, _, which = name.partition(" ")
+    if what in ("policy", "task-policy"):
+        return _policy(find(which) if what == "policy" else find_task_policy(which))
+    return _hash([Path(which)]) if what == "trace" else _fixed(what)
 
 
 @cache
-def _fixed(kind: str) -> str:
-    if kind == "code":
+def _fixed(name: str) -> str:
+    if name == "code":
         return code_hash(*_ROOMS)
-    if kind == "arithmetic":
+    if name == "arithmetic":
         return _arithmetic()
-    if kind == "python":
+    if name == "python":
         return platform.python_version()
-    return __version__ if kind == "fairlead" else metadata.version(kind)
+    return __version__ if name == "fairlead" else metadata.version(name)
 
 
 def _arithmetic() -> str:

@@ -86,7 +86,7 @@ def window_groups(nodes: Sequence[str], slots: int, mix: bool) -> Groups:
     """Inputs that belong together: the traffic, the mix of requests, all of a node, all loads, all delays, padding."""
     names = window_features(_padded(nodes, slots), mix)
     used = [i for i, name in enumerate(names) if not name.endswith(" ")]
-    loads, delays = ([i for i in used if names[i].startswith(kind)] for kind in ("load ", "delay "))
+    loads, delays = ([i for i in used if names[i].startswith(word)] for word in ("load ", "delay "))
     mixed = [i for i in used[3:] if i not in loads and i not in delays]
     groups = {"the traffic": used[:3], "the deadline mix": mixed, "all loads": loads, "all delays": delays}
     for node in nodes:

@@ -99,13 +99,13 @@ def _matrices(scenario: Scenario, most: int) -> list[Matrix]:
     bench = _Bench(scenario)
     return [
         bench.matrix(nodes, arriving, axes, most)
-        for nodes, here in _kinds(scenario).items()
+        for nodes, here in _nodes_alike(scenario).items()
         for axes in _axes(scenario, nodes[0], here)
         for arriving in here
     ]
 
 
-def _kinds(scenario: Scenario) -> dict[tuple[str, ...], list[str]]:
+def _nodes_alike(scenario: Scenario) -> dict[tuple[str, ...], list[str]]:
     """Shared nodes that are alike, and the variants on them."""
     alike: dict[tuple[Any, ...], list[str]] = {}
     for node in scenario.nodes.values():
@@ -144,9 +144,9 @@ class _Bench:
         )
         return Matrix(self._scenario.nodes[nodes[0]].device, nodes, arriving, axes, alone_ms, cells)
 
-    def _measured_ms(self, residents: tuple[int, ...], newcomer: int) -> float:
+    def _measured_ms(self, running: tuple[int, ...], newcomer: int) -> float:
         """How long the newcomer is in service; infinite when not all of them fit. They are rows of deployments."""
-        rows = [*residents, newcomer]
+        rows = [*running, newcomer]
         world = new_world(self._plan, self._workload(rows))
         choices = [row - int(self._plan.models[self._plan.deployments[row]["model"]]["first"]) for row in rows]
 

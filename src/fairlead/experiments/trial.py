@@ -41,7 +41,7 @@ class TrialResult:
 
 
 def run_trial(trial: Trial) -> TrialResult:
-    """Run one trial, as its kind of world does."""
+    """Run one trial, as its world does."""
     from fairlead.experiments.world_adapter import adapter_of
 
     return adapter_of(trial.scenario).run(trial)

@@ -26,7 +26,7 @@ class Summed(Protocol):
 
 @dataclass(frozen=True)
 class WorldAdapter:
-    """One kind of world."""
+    """One world: of serving, or of tasks."""
 
     name: str
     objective: str  # the figure that ranks policies
@@ -46,7 +46,7 @@ class WorldAdapter:
 
 
 def adapter_of(scenario: AnyScenario) -> WorldAdapter:
-    """The kind of world that a scenario is of."""
+    """The world that a scenario is of."""
     return _tasks() if isinstance(scenario, TaskScenario) else _serving()
 
 

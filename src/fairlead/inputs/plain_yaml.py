@@ -49,7 +49,7 @@ class _Node:
     """A piece of the text."""
 
     line: int
-    kind: Literal["map", "list", "scalar"]
+    form: Literal["map", "list", "scalar"]
     value: Any = None  # of a scalar
     inner: list[_Node] = field(default_factory=list)  # a list's items; of a map keys and values in turn
     ended: bool = True  # until it has, an alias of it would contain itself
@@ -95,7 +95,7 @@ class _Reader:
         if scalar:
             node.value = self._scalar(loader, event, line)
             return node
-        if event.tag not in (None, "!", _CORE + {"map": "map", "list": "seq"}[node.kind]):
+        if event.tag not in (None, "!", _CORE + {"map": "map", "list": "seq"}[node.form]):
             raise self.refused(line, f"the tag {shown(event.tag)} is not known here")
         node.ended = False
         while not loader.check_event(yaml.MappingEndEvent, yaml.SequenceEndEvent):
@@ -117,17 +117,17 @@ class _Reader:
             raise self.refused(line, f"a control character ({found[0]!r}) is in the text")
         if tag in (None, "!"):
             tag = loader.resolve(yaml.ScalarNode, text, event.implicit)
-        kind = tag.removeprefix(_CORE)
-        if kind == "merge":
+        type_name = tag.removeprefix(_CORE)
+        if type_name == "merge":
             return _MERGE
-        if kind not in ("null", "bool", "int", "float", "str"):
+        if type_name not in ("null", "bool", "int", "float", "str"):
             raise self.refused(line, f"the tag {shown(tag)} is not known here")
-        if kind == "int" and len(text) > _LONGEST_NUMBER:  # before it is computed, which can take long
+        if type_name == "int" and len(text) > _LONGEST_NUMBER:  # before it is computed, which can take long
             raise self.refused(line, f"{shown(text)} has too many digits: whole numbers have 18 at most")
         try:
-            value = getattr(loader, f"construct_yaml_{kind}")(yaml.ScalarNode(tag, text))
+            value = getattr(loader, f"construct_yaml_{type_name}")(yaml.ScalarNode(tag, text))
         except (ArithmeticError, LookupError, ValueError):  # a tag that says what it is not
-            raise self.refused(line, f"{shown(text)} can't be read as {kind}") from None
+            raise self.refused(line, f"{shown(text)} can't be read as {type_name}") from None
         if isinstance(value, int) and abs(value) >= 10**18:
             raise self.refused(line, f"{shown(text)} has too many digits: whole numbers have 18 at most")
         return value
@@ -140,9 +140,9 @@ class _Reader:
         self.lines.setdefault(path, self.where(node.line))
         if node.value is _MERGE:
             raise self.refused(node.line, "<< is a key")
-        if node.kind == "scalar":
+        if node.form == "scalar":
             return node.value
-        if node.kind == "list":
+        if node.form == "list":
             return [self.plain(item, (*path, i)) for i, item in enumerate(node.inner)]
         data: dict[str, Any] = {}
         for key_node, inner in self._entries(node, len(path)):
@@ -160,10 +160,10 @@ class _Reader:
             return given
         self._checked(node.line, depth)
         own = [(key, inner) for key, inner in given if key.value is not _MERGE]
-        taken, merged = {key.value for key, _ in own if key.kind == "scalar"}, []
+        taken, merged = {key.value for key, _ in own if key.form == "scalar"}, []
         for key, inner in given:
-            for one in (inner.inner if inner.kind == "list" else [inner]) if key.value is _MERGE else ():
-                if one.kind != "map":
+            for one in (inner.inner if inner.form == "list" else [inner]) if key.value is _MERGE else ():
+                if one.form != "map":
                     raise self.refused(key.line, "<< takes a map, or a list of maps")
                 for entry in self._entries(one, depth + 1):
                     self._checked(one.line, depth)
@@ -174,8 +174,8 @@ class _Reader:
 
     def _key(self, node: _Node) -> str:
         key = str(node.value)
-        if node.kind != "scalar":
-            raise self.refused(node.line, f"a key is a word, not a {node.kind}")
+        if node.form != "scalar":
+            raise self.refused(node.line, f"a key is a word, not a {node.form}")
         if len(key) > _LONGEST_KEY or _NOT_IN_KEYS.search(key):
             raise self.refused(node.line, f"{shown(key)} is no key: a key is a word, of {_LONGEST_KEY} letters at most")
         return key

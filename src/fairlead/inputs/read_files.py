@@ -17,7 +17,7 @@ from fairlead.domain.errors import UserError, one_line
 
 MB = 2**20
 _MOST_VALUES = 15_000_000  # of a JSON file
-_KINDS = (
+_NO_FILES = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISCHR, "a device"),
@@ -39,8 +39,8 @@ def open_file(path: str | Path, most_mb: float) -> BinaryIO:
     try:
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode):
-            kind = next((words for is_kind, words in _KINDS if is_kind(found.st_mode)), "something else")
-            raise UnreadableFile(path, f"it is {kind}, not a file")
+            words = next((words for is_one, words in _NO_FILES if is_one(found.st_mode)), "something else")
+            raise UnreadableFile(path, f"it is {words}, not a file")
         if found.st_size > most_mb * MB:
             raise UnreadableFile(path, f"it has {found.st_size / MB:,.0f} MB, at most {most_mb:,.0f} MB are read")
         return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # it may be a pipe by now

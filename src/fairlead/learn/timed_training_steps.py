@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as nn
 
 from fairlead.profile.onnx_file import analyse, attributes_of, import_onnx
-from fairlead.profile.operators import kind_of
+from fairlead.profile.operators import layer_type_of
 from fairlead.profile.predict.probe_models import PROBES
 from fairlead.profile.predict.training_time import PARTS, deviation, fit_training, training_amounts
 
@@ -174,7 +174,7 @@ def _part(name: str, shapes: list[list[int]]) -> str:
         if len(weights) > backward and len(shapes[0]) == 4:
             weight, given = weights[backward], shapes[1] if backward else shapes[0]
             attributes = {"group": given[1] // weight[1]}
-            return kind_of("Conv", attributes, [tuple(given), tuple(weight)], [()])
+            return layer_type_of("Conv", attributes, [tuple(given), tuple(weight)], [()])
     return "other"
 
 

@@ -43,7 +43,7 @@ class Regime:
 
 @dataclass(frozen=True)
 class Matrix:
-    """The degradation of one arriving model on one kind of device."""
+    """The degradation of one arriving model on one type of device."""
 
     device: str
     nodes: tuple[str, ...]  # of that device, with the same models on them; may be empty
@@ -95,7 +95,7 @@ def names(matrices: Sequence[Matrix]) -> list[str]:
 
 
 def by_device(matrices: Sequence[Matrix]) -> dict[str, list[Matrix]]:
-    """The matrices of each kind of device, by its name with its nodes."""
+    """The matrices of each type of device, by its name with its nodes."""
     found: dict[str, list[Matrix]] = {}
     for m in matrices:
         found.setdefault(f"{m.device} ({', '.join(m.nodes)})" if m.nodes else m.device, []).append(m)

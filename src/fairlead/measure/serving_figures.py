@@ -77,11 +77,11 @@ def _costs(context: LogContext, rows: Any, successes: int) -> dict[str, float]:
     return figures | {f"utilisation_{node.name}": float(b) for node, b in zip(context.nodes, busy, strict=True)}
 
 
-def _fairness(kind: str, names: tuple[str, ...], which: Any, good: Any) -> dict[str, float]:
+def _fairness(group: str, names: tuple[str, ...], which: Any, good: Any) -> dict[str, float]:
     """Success of each class or tenant, the lowest of them, and Jain's index over them."""
     asked = np.bincount(which, minlength=len(names))
     got = np.bincount(which, weights=good, minlength=len(names))
     rates = [float(g / a) if a else math.nan for g, a in zip(got, asked, strict=True)]
-    figures = {f"success_{kind}_{name}": rate for name, rate in zip(names, rates, strict=True)}
+    figures = {f"success_{group}_{name}": rate for name, rate in zip(names, rates, strict=True)}
     present = [r for r in rates if not math.isnan(r)]
-    return figures | {f"fairness_{kind}": jain(rates), f"lowest_{kind}": min(present) if present else math.nan}
+    return figures | {f"fairness_{group}": jain(rates), f"lowest_{group}": min(present) if present else math.nan}

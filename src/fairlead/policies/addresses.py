@@ -50,9 +50,9 @@ def policy_words(policies: Sequence[Any]) -> Any:
 # ---- inside compiled code
 
 
-def tuple_at(kind: Any, layout: Any) -> Any:
+def tuple_at(tuple_class: Any, layout: Any) -> Any:
     """An intrinsic that makes the named tuple of one row of words (n,)."""
-    tuple_type = _tuple_type(kind, layout)
+    tuple_type = _tuple_type(tuple_class, layout)
 
     def make(typing_context: Any, words: Any) -> Any:
         """The named tuple that `words` describe."""
@@ -65,9 +65,9 @@ def tuple_at(kind: Any, layout: Any) -> Any:
     return intrinsic(make)
 
 
-def tuple_in_rows(kind: Any, layout: Any) -> Any:
+def tuple_in_rows(tuple_class: Any, layout: Any) -> Any:
     """An intrinsic that makes the named tuple of row `b` of words (B, n)."""
-    tuple_type = _tuple_type(kind, layout)
+    tuple_type = _tuple_type(tuple_class, layout)
 
     def make(typing_context: Any, words: Any, b: Any) -> Any:
         """The named tuple that row `b` of `words` describes."""
@@ -82,8 +82,8 @@ def tuple_in_rows(kind: Any, layout: Any) -> Any:
     return intrinsic(make)
 
 
-def _tuple_type(kind: Any, arrays: Any) -> Any:
-    return types.NamedTuple([types.Array(from_dtype(dtype), axes, "C") for dtype, axes in arrays], kind)
+def _tuple_type(tuple_class: Any, arrays: Any) -> Any:
+    return types.NamedTuple([types.Array(from_dtype(dtype), axes, "C") for dtype, axes in arrays], tuple_class)
 
 
 def _make(context: Any, builder: Any, tuple_type: Any, words: Any) -> Any:
@@ -138,8 +138,8 @@ def _prefetch(typing_context: Any, array: Any, i: Any) -> Any:
         data = make_array(signature.args[0])(context, builder, arguments[0]).data
         item = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
         number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [item.type, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [item.type], kind)
+        signature_type = ir.FunctionType(ir.VoidType(), [item.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [item.type], signature_type)
         builder.call(function, [item, number(0), number(3), number(1)])  # to read, near, data
         return context.get_dummy_value()
 

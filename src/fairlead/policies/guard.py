@@ -46,7 +46,7 @@ class Guard:
         pass
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, raised: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and not isinstance(error, self._passed):
             raise failure(self._name, error, self._function, self._doing) from error

@@ -72,22 +72,22 @@ def look_through(content: bytes) -> None:
     _look_through(content, "ModelProto", 0, count())
 
 
-def _look_through(message: Any, kind: str, depth: int, fields: Iterator[int]) -> None:
-    if kind == "GraphProto":
+def _look_through(message: Any, message_type: str, depth: int, fields: Iterator[int]) -> None:
+    if message_type == "GraphProto":
         if depth > _DEEPEST:
             raise Refused(f"it has graphs inside of graphs, deeper than {_DEEPEST}")
         depth += 1
-    last, inside = _MESSAGES[kind]
+    last, inside = _MESSAGES[message_type]
     for number, value in _fields(message):
         if next(fields) >= _MOST_FIELDS:
             raise Refused(f"it has more than {_MOST_FIELDS:,} parts")
         if number > last:  # also of numbers past 29 bits, which ONNX Runtime cuts off and so takes for others
-            raise Refused(f"it has field {number} in {kind}, whose known fields end at {last}")
+            raise Refused(f"it has field {number} in {message_type}, whose known fields end at {last}")
         if number in inside:
             _look_through(value, inside[number], depth, fields)
-        elif kind == "NodeProto" and number in (4, 7):
+        elif message_type == "NodeProto" and number in (4, 7):
             _check_operator(number, value)
-        elif kind == "TensorProto" and (number == 13 or (number == 14 and value != 0)):
+        elif message_type == "TensorProto" and (number == 13 or (number == 14 and value != 0)):
             raise Refused("it keeps data outside of model.onnx")
 
 
@@ -108,20 +108,20 @@ def _fields(message: Any) -> Iterator[tuple[int, Any]]:
     view, at = memoryview(message), 0
     while at < len(view):
         key, at = _number(view, at)
-        kind = key & 7
-        if kind == 0:
+        wire_type = key & 7
+        if wire_type == 0:
             value, at = _number(view, at)
             yield key >> 3, value
             continue
-        if kind == 2:
+        if wire_type == 2:
             size, at = _number(view, at)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
+        elif wire_type in (1, 5):
+            size = 8 if wire_type == 1 else 4
         else:
             raise Refused("it is damaged: no Protocol Buffers message")
         if at + size > len(view):
             raise Refused("it is damaged: it ends early")
-        if kind == 2:
+        if wire_type == 2:
             yield key >> 3, view[at : at + size]
         at += size
 

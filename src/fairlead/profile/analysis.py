@@ -1,4 +1,4 @@
-"""What a model is made of: its layers by kind, with their arithmetic, their weights and what they move.
+"""What a model is made of: its layers by type, with their arithmetic, their weights and what they move.
 
 The nouns that the analyser makes and prediction reads; no I/O, no ONNX here. A MAC is a multiplication with its
 addition, of convolutions, matrix products and recurrent layers alone, as published counts have it.
@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-#: Kinds of layers; those of one kind take time alike. What only gives a tensor another shape is `free`.
-KINDS = (
+#: Types of layers; those of one type take time alike. What only gives a tensor another shape is `free`.
+LAYER_TYPES = (
     "conv1x1", "conv3x3", "convkxk", "depthwise", "grouped", "gemm", "gemv", "recurrent",
     "elementwise", "normalise", "pool", "move", "other", "free",
 )  # fmt: skip
 
-CONVOLUTIONS = KINDS[:5]
+CONVOLUTIONS = LAYER_TYPES[:5]
 
 # What a process grows by that loads a model with ONNX Runtime and runs it, beside the tensors of the run: while it is
 # loaded, weights are there as read and as they are run (packed), those of convolutions also as fused and in blocks, and
@@ -51,7 +51,7 @@ class Layer:
 
     name: str
     operator: str
-    kind: str  # of KINDS
+    layer_type: str  # of LAYER_TYPES
     macs: int
     inputs: tuple[Tensor, ...]  # without the weights
     weights: tuple[Tensor, ...]  # constants, learnt or not
@@ -65,10 +65,10 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class ByKind:
-    """The layers of one kind, summed up."""
+class LayerTypeSums:
+    """The layers of one type, summed up."""
 
-    kind: str
+    layer_type: str
     layers: int
     macs: int
     parameters: int
@@ -114,7 +114,7 @@ class Analysis:
     @property
     def activation_bytes(self) -> int:
         """Of all tensors between layers together, as training keeps them."""
-        return sum(tensor.bytes for layer in self.layers if layer.kind != "free" for tensor in layer.outputs)
+        return sum(tensor.bytes for layer in self.layers if layer.layer_type != "free" for tensor in layer.outputs)
 
     @property
     def peak_activation_bytes(self) -> int:
@@ -138,7 +138,8 @@ class Analysis:
     @property
     def memory_bytes(self) -> int:
         """What a fresh process grows by at most that loads it in ONNX Runtime and runs it: an estimate."""
-        convolved = {w.name: w.bytes for layer in self.layers if layer.kind in CONVOLUTIONS for w in layer.weights}
+        convolutions = [layer for layer in self.layers if layer.layer_type in CONVOLUTIONS]
+        convolved = {w.name: w.bytes for layer in convolutions for w in layer.weights}
         first, others = sum(convolved.values()), self.weight_bytes - sum(convolved.values())
         loaded = _COPIES_OF_CONVOLUTIONS * first + _COPIES_OF_OTHERS * others
         return round(loaded + self.peak_activation_bytes + _BYTES_A_LAYER * len(self.layers) + _BYTES_OF_RUNTIME)
@@ -149,9 +150,12 @@ class Analysis:
         made_by = {tensor.name: layer.operator for layer in self.layers for tensor in layer.outputs}
         return tuple(sorted({_computes_in(layer, made_by) for layer in self.layers if layer.macs}))
 
-    def by_kind(self) -> list[ByKind]:
-        """Sums over the layers of each kind, in the order of KINDS."""
-        return [_sum(kind, some) for kind in KINDS if (some := [layer for layer in self.layers if layer.kind == kind])]
+    def by_layer_type(self) -> list[LayerTypeSums]:
+        """Sums over the layers of each type, in the order of LAYER_TYPES."""
+        found: dict[str, list[Layer]] = {name: [] for name in LAYER_TYPES}
+        for layer in self.layers:
+            found[layer.layer_type].append(layer)
+        return [_sum(name, layers) for name, layers in found.items() if layers]
 
 
 def _taken_over(
@@ -163,9 +167,9 @@ def _taken_over(
     does a batch normalisation, which is most often part of the layer before; a model's own inputs are left alone.
     """
     inputs = [memory[one.name] for one in layer.inputs if one.name in memory]
-    if layer.kind == "free" and inputs:
+    if layer.layer_type == "free" and inputs:
         return inputs[0]
-    if layer.kind == "elementwise" or layer.operator == "BatchNormalization":
+    if layer.layer_type == "elementwise" or layer.operator == "BatchNormalization":
         sizes = {memory.get(one.name): one.bytes for one in layer.inputs}
         for name in inputs:
             if until[name] == n and sizes[name] == tensor.bytes and name not in given:
@@ -181,7 +185,7 @@ def _computes_in(layer: Layer, made_by: Mapping[str, str]) -> str:
     return weight.type if quantised and weight.type in ("int8", "uint8") else given.type
 
 
-def _sum(kind: str, layers: Sequence[Layer]) -> ByKind:
+def _sum(layer_type: str, layers: Sequence[Layer]) -> LayerTypeSums:
     learnt = {weight.name: weight.elements for one in layers for weight in one.weights if weight.name in one.learnt}
     macs, moved = sum(one.macs for one in layers), sum(one.moved_bytes for one in layers)
-    return ByKind(kind, len(layers), macs, sum(learnt.values()), moved)
+    return LayerTypeSums(layer_type, len(layers), macs, sum(learnt.values()), moved)

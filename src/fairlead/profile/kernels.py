@@ -19,7 +19,7 @@ from typing import Any
 from fairlead.domain.errors import UserError
 from fairlead.profile.analysis import Layer, Tensor
 from fairlead.profile.onnx_file import attributes_of, import_onnx, make_tensor, read_model, size_inputs
-from fairlead.profile.operators import kind_of, macs_of
+from fairlead.profile.operators import layer_type_of, macs_of
 from fairlead.profile.runtime import make_inputs, open_session, run_once
 
 _BLOCKED = "com.microsoft.nchwc"  # the domain of operators on channels in blocks
@@ -230,7 +230,7 @@ def _layer(path: Path, graph: _Graph, call: _Call) -> Layer:
     return Layer(
         name=call.name,
         operator=operator,
-        kind=kind_of(meant, attributes, shapes, outputs),
+        layer_type=layer_type_of(meant, attributes, shapes, outputs),
         macs=macs_of(meant, attributes, shapes, outputs),
         inputs=tuple(one for one in known if one.name not in graph.constants),
         weights=tuple(one for one in known if one.name in graph.constants),
@@ -259,6 +259,6 @@ def _tensors(names: Iterable[str], told: Iterable[Mapping[str, list[int]]]) -> l
     types = import_onnx().TensorProto
     made = []
     for name, one in zip(names, told, strict=False):
-        ((kind, shape),) = one.items()
-        made.append(make_tensor(name, tuple(shape), getattr(types, kind.upper(), 0)))
+        ((dtype, shape),) = one.items()
+        made.append(make_tensor(name, tuple(shape), getattr(types, dtype.upper(), 0)))
     return made

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fairlead.detect.tree import Tree
+from fairlead.detect.host_tree import HostTree
 
 _UNLIMITED = 2**60  # version 1 says so with a number that no machine has
 _GROUPS = "/sys/fs/cgroup"
@@ -26,7 +26,7 @@ _MEMORY_FILES = {  # by controller: limit, use, and in memory.stat what of it ca
 class Limits:
     """Asks the files of a host; `tree` is another one's in tests."""
 
-    tree: Tree = field(default_factory=Tree)
+    tree: HostTree = field(default_factory=HostTree)
 
     def cores(self) -> int:
         """As many processes of one thread can run without waiting."""

@@ -19,7 +19,7 @@ from fairlead.domain.errors import UserError, as_typed, nearest, one_line, shown
 from fairlead.inputs.bounded_memory import bounded_memory
 from fairlead.inputs.read_files import MB, read_bytes
 from fairlead.profile.analysis import Analysis, Layer, Tensor
-from fairlead.profile.operators import kind_of, learnt_inputs, macs_of
+from fairlead.profile.operators import layer_type_of, learnt_inputs, macs_of
 from fairlead.profile.shape_run import run_for_shapes
 
 _MOST_MB: Final = 2048  # more, protobuf can't hold in one message
@@ -71,10 +71,10 @@ def size_inputs(path: Path, model: Any, sizes: Mapping[str, int] | None = None, 
     constants = {one.name for one in model.graph.initializer}
     inputs = [one for one in model.graph.input if one.name not in constants]
     _give_sizes(path, inputs, dict(sizes or {}), batch)
-    kinds = {one.name: one.type.tensor_type for one in inputs}
-    shapes = {name: tuple(d.dim_value for d in kind.shape.dim) for name, kind in kinds.items()}
+    types = {one.name: one.type.tensor_type for one in inputs}
+    shapes = {name: tuple(d.dim_value for d in one.shape.dim) for name, one in types.items()}
     try:
-        return tuple(make_tensor(name, shapes[name], kind.elem_type) for name, kind in kinds.items())
+        return tuple(make_tensor(name, shapes[name], one.elem_type) for name, one in types.items())
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
 
@@ -111,13 +111,13 @@ def _check_message(onnx: Any, path: Path, message: Any) -> None:
             )
         if message.data_location == onnx.TensorProto.EXTERNAL:
             _check_external(path, {entry.key: entry.value for entry in message.external_data})
-    for kind, value in message.ListFields():
-        if kind.type not in (_WORD, _MESSAGE):
+    for descriptor, value in message.ListFields():
+        if descriptor.type not in (_WORD, _MESSAGE):
             continue
         for one in [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value:
             if isinstance(one, bytes):  # what protobuf makes of words that are not UTF-8
                 raise UserError(f"{path}: not an ONNX model: {shown(one)} is not a text")
-            if kind.type == _MESSAGE:
+            if descriptor.type == _MESSAGE:
                 _check_message(onnx, path, one)
 
 
@@ -196,10 +196,10 @@ def _note(graph: Any, shapes: _Shapes) -> None:
         shapes.of[one.name] = make_tensor(one.name, tuple(one.dims), one.data_type)
         shapes.constants[one.name] = (shapes.of[one.name],)
     for one in (*graph.input, *graph.value_info, *graph.output):
-        kind = one.type.tensor_type
-        if kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim):
-            shape = tuple(d.dim_value for d in kind.shape.dim)
-            shapes.of.setdefault(one.name, make_tensor(one.name, shape, kind.elem_type))
+        tensor = one.type.tensor_type
+        if tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim):
+            shape = tuple(d.dim_value for d in tensor.shape.dim)
+            shapes.of.setdefault(one.name, make_tensor(one.name, shape, tensor.elem_type))
     for node in graph.node:
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.name == "value":
@@ -217,14 +217,14 @@ def make_tensor(name: str, shape: tuple[int, ...], number: int) -> Tensor:
     known = number in onnx.TensorProto.DataType.values()
     if not known or min(shape, default=0) < 0 or prod(shape) > _MOST_ELEMENTS:
         raise ValueError(f"tensor {shown(name)} has an impossible type or size: {number}, {shown(list(shape))}")
-    kind = onnx.TensorProto.DataType.Name(number).lower() if number else "float"
-    kind = {"float": "float32", "double": "float64"}.get(kind, kind)
-    if kind in _BITS:
-        return Tensor(name, shape, kind, _BITS[kind])
+    dtype = onnx.TensorProto.DataType.Name(number).lower() if number else "float"
+    dtype = {"float": "float32", "double": "float64"}.get(dtype, dtype)
+    if dtype in _BITS:
+        return Tensor(name, shape, dtype, _BITS[dtype])
     try:
-        return Tensor(name, shape, kind, float(onnx.helper.tensor_dtype_to_np_dtype(number or 1).itemsize))
+        return Tensor(name, shape, dtype, float(onnx.helper.tensor_dtype_to_np_dtype(number or 1).itemsize))
     except (KeyError, TypeError):
-        return Tensor(name, shape, kind, 1.0)
+        return Tensor(name, shape, dtype, 1.0)
 
 
 def _run_for_shapes(
@@ -242,8 +242,8 @@ def _run_for_shapes(
         content = model.SerializeToString()
         weights_mb = (len(content) + sum((path.parent / file).stat().st_size for file in files)) / MB
         sizes = run_for_shapes(content, path.parent, inputs, weights_mb)
-        for name, (shape, kind) in sizes.items():
-            number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        for name, (shape, dtype) in sizes.items():
+            number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
             shapes.of[name] = make_tensor(name, shape, number)
     except Exception as error:
         why = error if isinstance(error, UserError) else one_line(error)
@@ -271,7 +271,8 @@ def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
     outputs = tuple(shapes.of[name] for name in node.output if name in shapes.of)
     ins, outs = [tensor.shape if tensor else () for tensor in found], [tensor.shape for tensor in outputs] or [()]
     try:
-        kind, macs = kind_of(node.op_type, attributes, ins, outs), macs_of(node.op_type, attributes, ins, outs)
+        layer_type = layer_type_of(node.op_type, attributes, ins, outs)
+        macs = macs_of(node.op_type, attributes, ins, outs)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # of a branch not taken, say
         raise UserError(
             f"the sizes of layer {_name(node)!r} ({node.op_type}) can't be computed, not even by a run"
@@ -282,7 +283,7 @@ def _layers(onnx: Any, node: Any, shapes: _Shapes) -> list[Layer]:
         Layer(
             name=_name(node),
             operator=node.op_type,
-            kind=kind,
+            layer_type=layer_type,
             macs=macs,
             inputs=tuple(one for one in found if one and one.name not in shapes.constants),
             weights=tuple(one for _, one in constants),

@@ -37,7 +37,7 @@ class Family:
     devices: tuple[str, ...] = ()  # patterns of names in the detector's catalog
     operators_not: tuple[str, ...] = ()  # though the others are
     weighted: tuple[str, ...] = ()  # operators that need a constant weight
-    kinds_not: tuple[str, ...] = ()  # of analysis.KINDS
+    layer_types_not: tuple[str, ...] = ()  # of analysis.LAYER_TYPES
     fixed_sizes: bool = False  # no sizes that depend on what is computed
     batch: int | None = None  # the most
     dimensions: int | None = None  # at most so many of a tensor's are greater than 1, the first left out
@@ -136,8 +136,8 @@ def _why_not(layer: Layer, family: Family) -> str:
         return "not among its operators"
     if family.fixed_sizes and operator in _SIZED_BY_VALUES:
         return "the size of its output depends on its input, and all sizes must be fixed"
-    if layer.kind in family.kinds_not:
-        return f"{layer.kind} convolutions are not among its operators"
+    if layer.layer_type in family.layer_types_not:
+        return f"{layer.layer_type} convolutions are not among its operators"
     if operator in family.weighted and not layer.weights:
         return "needs a constant weight"
     most = max((sum(size > 1 for size in one.shape[1:]) for one in (*layer.inputs, *layer.outputs)), default=0)

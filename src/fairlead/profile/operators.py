@@ -1,4 +1,4 @@
-"""ONNX operators: of what kind a layer is, how many MACs it takes, and which of its constants are learnt.
+"""ONNX operators: of what type a layer is, how many MACs it takes, and which of its constants are learnt.
 
 Pure functions of an operator's name, attributes and shapes; called by `onnx_file` and, with the operators that ONNX
 Runtime makes of them by fusing, by `kernels`.
@@ -45,24 +45,26 @@ _ELEMENTWISE = {"Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Exp", "Log", "Abs", 
 _NOT_LEARNT = _FREE | _MOVE - {"Gather", "Concat"} | {"Clip", "Pow", "TopK", "CumSum", "Cast", "QuantizeLinear", "Mod"}
 
 
-def kind_of(operator: str, attributes: Mapping[str, Any], inputs: Sequence[Shape], outputs: Sequence[Shape]) -> str:
-    """Of which kind a layer is (`analysis.KINDS`)."""
+def layer_type_of(
+    operator: str, attributes: Mapping[str, Any], inputs: Sequence[Shape], outputs: Sequence[Shape]
+) -> str:
+    """One of `analysis.LAYER_TYPES`."""
     if operator in _CONV:
-        return _kind_of_convolution(operator, attributes, inputs)
+        return _type_of_convolution(operator, attributes, inputs)
     if operator in _PRODUCT:
         return "gemv" if prod(outputs[0][:-1]) == 1 else "gemm"
     if operator in _ATTENTION | {"Einsum"}:
         return "gemm"
-    for kind, names in (
+    for layer_type, names in (
         ("recurrent", _GATES), ("free", _FREE), ("pool", _POOL), ("normalise", _NORMALISE), ("move", _MOVE),
         ("elementwise", _ELEMENTWISE | _QUANTISE),
     ):  # fmt: skip
         if operator in names:
-            return kind
+            return layer_type
     return "other"
 
 
-def _kind_of_convolution(operator: str, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> str:
+def _type_of_convolution(operator: str, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> str:
     weight = inputs[_weight_at(operator)]
     group = int(attributes.get("group", 1))
     if group > 1:

@@ -64,7 +64,7 @@ def open_session(
     content = str(model) if isinstance(model, Path) else model
     try:
         return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of several kinds, all ONNX Runtime's own
+    except Exception as error:  # of several classes, all ONNX Runtime's own
         name = model if isinstance(model, Path) else "the model"
         raise UserError(f"{name}: ONNX Runtime can't load it: {one_line(error)}") from None
 

@@ -49,7 +49,7 @@ def run_for_shapes(content: bytes, folder: Path, inputs: Sequence[Tensor], weigh
         except subprocess.TimeoutExpired:
             raise UserError(f"a run takes more than {wait_s:.0f} s") from None
     if done.returncode == 0:
-        return {name: (tuple(shape), kind) for name, (shape, kind) in json.loads(done.stdout).items()}
+        return {name: (tuple(shape), dtype) for name, (shape, dtype) in json.loads(done.stdout).items()}
     if done.returncode == -signal.SIGXCPU:
         raise UserError(f"a run takes more than {seconds} s of processor time")
     if done.returncode < 0:

@@ -103,7 +103,7 @@ def kept_bytes(found: Analysis) -> int:
     gates = _gates(found)
     followed = {layer.name for layer, _ in _followed(found)}
     for layer in found.layers:
-        if layer.kind == "free":
+        if layer.layer_type == "free":
             looked_at |= {one.name: looked_at.get(layer.inputs[0].name, layer.inputs[0]) for one in layer.outputs}
         if layer.name not in followed:
             continue
@@ -119,9 +119,9 @@ def kept_bytes(found: Analysis) -> int:
 def _needed(layer: Layer) -> tuple[Tensor, ...]:
     if layer.operator in _NEED_OUTPUTS:
         return layer.outputs[:1]
-    if layer.macs or layer.kind == "normalise" or layer.operator == "MaxPool":
+    if layer.macs or layer.layer_type == "normalise" or layer.operator == "MaxPool":
         return layer.inputs
-    if layer.kind == "elementwise" and layer.operator not in _NEED_NOTHING:
+    if layer.layer_type == "elementwise" and layer.operator not in _NEED_NOTHING:
         return layer.inputs
     return ()
 

@@ -163,7 +163,7 @@ def _too_many(file: str) -> UserError:
     return UserError(f"{file}: more than {_MOST_ROWS:,} rows, which don't fit into memory")
 
 
-# ---- the two kinds of files
+# ---- the two formats of files
 
 
 def _read_csv(file: str, sites: Sequence[str]) -> dict[str, _Column]:
@@ -209,8 +209,8 @@ def _read_parquet(file: str, sites: Sequence[str]) -> dict[str, _Column]:
             columns = _columns(file, table.schema_arrow.names, sites)
             _check_size(file, table.metadata)
             for name in columns:
-                if (kind := table.schema_arrow.field(name).type).num_fields:
-                    raise UserError(f"{file}: {name} must have a value in each row, it has {shown(str(kind))}")
+                if (cell_type := table.schema_arrow.field(name).type).num_fields:
+                    raise UserError(f"{file}: {name} must have a value in each row, it has {shown(str(cell_type))}")
             row = 0
             for batch in table.iter_batches(columns=list(columns)):
                 for name, column in columns.items():

@@ -1,6 +1,6 @@
 """Loads scenarios: YAML files, merged with what they extend and with overrides, validated into the frozen nouns.
 
-There are two kinds, of serving and of tasks (`world: tasks`), which differ in what they are made of.
+There are two worlds, of serving and of tasks (`world: tasks`), whose scenarios differ in what they are made of.
 Everything wrong with a file becomes one UserError line: file, line, field, what it is and what would be right.
 """
 
@@ -45,7 +45,7 @@ _UNITS = {
 
 @dataclasses.dataclass(frozen=True)
 class _World:
-    """What the files of one kind of world are made of."""
+    """What the files of one world are made of."""
 
     noun: type
     check: Callable[[Any], Iterator[Problem]]

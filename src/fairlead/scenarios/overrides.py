@@ -50,10 +50,10 @@ def _key_path(noun: type, short: Mapping[str, Short], key: str) -> DataPath:
     if "." in (full := short[key].path if key in short else key):
         return tuple(full.split("."))
     hints = {name: typing.get_type_hints(noun)[name] for name in ("workload", "rules")}
-    for section, kind in hints.items():
-        if full in {f.name for f in dataclasses.fields(kind)}:
+    for section, noun_of in hints.items():
+        if full in {f.name for f in dataclasses.fields(noun_of)}:
             return (section, full)
-    known = [f.name for kind in hints.values() for f in dataclasses.fields(kind)]
+    known = [f.name for one in hints.values() for f in dataclasses.fields(one)]
     raise UserError(
         f"{option_of(key)}: unknown field{nearest(key, [*known, *short])}; others are written section.name.field"
     )

@@ -60,7 +60,7 @@ class BundleTarget(Target):
                 (bundle / file).write_bytes(content)
 
     def run(self, random: Random, folder: Path) -> str:
-        """Compare it on a scenario of its kind, for a moment."""
+        """Compare it on a scenario of its world, for a moment."""
         (bundle,) = folder.iterdir()
         scenario = (_SERVING | _TASKS)[bundle.name]
         few = ["--set", "tasks=12"] if bundle.name in _TASKS else ["--set", "duration_s=2"]

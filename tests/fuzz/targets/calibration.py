@@ -50,7 +50,9 @@ def _of_kernels() -> str:
     from fairlead.profile.predict.calibration import Calibration
 
     rates = {
-        f"{kind}.{what}": 0.5 for kind in ("conv1x1", "conv3x3", "gemm", "pool") for what in ("gmacs", "mb", "calls")
+        f"{layer_type}.{what}": 0.5
+        for layer_type in ("conv1x1", "conv3x3", "gemm", "pool")
+        for what in ("gmacs", "mb", "calls")
     }
     training = {"runtime": "torch", "rates": {"gemm.mmacs": 0.1, "other.calls": 0.2}, "deviation": 0.1}
     made = Calibration(

@@ -52,11 +52,11 @@ class OnnxTarget(Target):
         """Profile it or predict with it, with random options."""
         sizes = [f"--size={random.choice(('x', 'N', 'x.0', 'x.1', 'batch'))}={random.choice((1, 2, 64))}"]
         options = sizes * random.choice((0, 0, 1))
-        kind = random.randrange(4)
-        if kind == 0:
+        asked = random.randrange(4)
+        if asked == 0:
             device = random.choice(("raspberry-pi-5-cpu", "coral-usb", "jetson-nano-gpu"))
             return word(command(["predict", "case.onnx", "--device", _known(device), *options])[0])
-        if kind == 1:
+        if asked == 1:
             return word(command(["profile", "case.onnx", "--for", "all", "--train", "--samples", "10", *options])[0])
         return word(command(["profile", "case.onnx", *options, *random.choice(([], ["--layers"], ["--json"]))])[0])
 
@@ -136,14 +136,14 @@ def _make_external(random: Random, model: Any) -> None:
 
 
 def _small_models() -> Iterator[Any]:
-    """Graphs with the kinds of layers that the analyser looks at."""
+    """Graphs with the types of layers that the analyser looks at."""
 
-    def weight(name: str, *shape: int, kind: Any = np.float32) -> Any:
-        return numpy_helper.from_array(np.ones(shape, kind), name)
+    def weight(name: str, *shape: int, dtype: Any = np.float32) -> Any:
+        return numpy_helper.from_array(np.ones(shape, dtype), name)
 
-    def model(nodes: list[Any], weights: list[Any], *shape: Any, kind: int = TensorProto.FLOAT) -> Any:
+    def model(nodes: list[Any], weights: list[Any], *shape: Any, dtype: int = TensorProto.FLOAT) -> Any:
         ends = (
-            [helper.make_tensor_value_info("x", kind, shape)],
+            [helper.make_tensor_value_info("x", dtype, shape)],
             [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         )
         graph = helper.make_graph(nodes, "g", *ends, weights)
@@ -177,7 +177,7 @@ def _small_models() -> Iterator[Any]:
         node("Add", ["k", "w0"], ["m"]),
         node("ConstantOfShape", ["m"], ["y"]),
     ]
-    yield model(sized, [weight("w0", 2, kind=np.int64)], 2)
+    yield model(sized, [weight("w0", 2, dtype=np.int64)], 2)
     yield _looping(model, weight)
     branch = helper.make_graph(
         [node("Relu", ["x"], ["one"])], "b", [], [helper.make_tensor_value_info("one", TensorProto.FLOAT, None)]

@@ -1,4 +1,4 @@
-"""Results that `--json` writes, of every kind: made into pages, and now and then into plots."""
+"""Results that `--json` writes, of every type: made into pages, and now and then into plots."""
 
 from __future__ import annotations
 

@@ -44,19 +44,19 @@ class TraceTarget(Target):
         compile_first()
 
     def make(self, random: Random, folder: Path) -> None:
-        """One of the kinds, changed, and a scenario that names it."""
-        kind = random.choice(("csv", "csv", "parquet", "parquet", "curves", "gavel"))
-        if kind == "curves":
+        """One of the formats, changed, and a scenario that names it."""
+        form = random.choice(("csv", "csv", "parquet", "parquet", "curves", "gavel"))
+        if form == "curves":
             for path in (SHIPPED / "tasks").iterdir():
                 (folder / path.name).write_bytes(path.read_bytes())
             content = (SHIPPED / "tasks" / "testbed.csv").read_bytes()
             (folder / "testbed.csv").write_bytes(changed_text(random, content))
             (folder / "case.yaml").write_text("extends: tapfinger-testbed-3\n")
             return
-        ending = {"csv": "csv", "parquet": "parquet", "gavel": "json"}[kind]
-        text = _GAVEL if kind == "gavel" else _SERVING
+        ending = {"csv": "csv", "parquet": "parquet", "gavel": "json"}[form]
+        text = _GAVEL if form == "gavel" else _SERVING
         (folder / "case.yaml").write_text(text.replace("FILE", f"case.{ending}"))
-        content = {"csv": _csv, "parquet": _parquet, "gavel": _gavel}[kind](random)
+        content = {"csv": _csv, "parquet": _parquet, "gavel": _gavel}[form](random)
         (folder / f"case.{ending}").write_bytes(content)
 
     def run(self, random: Random, folder: Path) -> str:

@@ -120,16 +120,16 @@ def _changed_about(random: Random, text: str) -> str:
 def _changed_array(random: Random, array: Any) -> Any:
     if array.dtype.kind in "OUc":  # by a change before
         return array
-    kind = random.randrange(10)
-    if kind == 0:
+    change = random.randrange(10)
+    if change == 0:
         return array[: random.randrange(len(array) + 1)] if array.ndim else array
-    if kind == 1:
+    if change == 1:
         return random.choice(
             (array[None], array.ravel(), np.repeat(array, 2, axis=0), array.T, np.asfortranarray(array))
         )
-    if kind == 2 and array.dtype.names is None:
+    if change == 2 and array.dtype.names is None:
         return array.astype(random.choice((np.float32, np.int8, np.uint64, np.complex128, np.bool_, "U8")))
-    if kind == 3:
+    if change == 3:
         return (
             np.array([{"an": "object"}], dtype=object) if random.random() < 0.3 else np.zeros(random.choice((0, 1, 7)))
         )

@@ -13,9 +13,9 @@ from typing import Any
 from fairlead.cli.standard_streams import note, say
 from fairlead.detect.catalog import read_catalog
 from fairlead.detect.detector import Detection, detect, measure
+from fairlead.detect.host_tree import HostTree
 from fairlead.detect.labels import feature_file, labels
 from fairlead.detect.nvml import load_nvml
-from fairlead.detect.tree import Tree
 from fairlead.detect.watch import Periods, Watch
 from fairlead.domain.errors import UserError
 from fairlead.measure.interrupts import on_stop
@@ -32,7 +32,7 @@ def run_detect(args: argparse.Namespace) -> int:
             raise UserError("--output takes --json, --labels or --nfd: a table is for reading")
         check_writable(Path(args.output))
     periods = Periods(*(_positive(args, name) for name in ("static_every", "dynamic_every", "keep")))
-    tree, catalog = Tree(root), read_catalog(*map(Path, args.catalog))
+    tree, catalog = HostTree(root), read_catalog(*map(Path, args.catalog))
     nvml = load_nvml() if root.resolve() == Path("/") else None  # it knows of this machine alone
     watch = Watch(lambda: detect(tree, catalog, nvml), lambda found: measure(found, tree, catalog, nvml), periods)
     words = watch.look(time.monotonic())
@@ -99,8 +99,8 @@ def _give(text: str, output: str | None) -> None:
 def _document(found: Detection, missing: list[str]) -> dict[str, Any]:
     accelerators = [
         {
-            "id": one.id, "device": one.device, "title": one.title, "vendor": one.vendor, "kind": one.kind,
-            "matched": one.matched, "path": one.path, "present": one.id not in missing,
+            "id": one.id, "device": one.device, "title": one.title, "vendor": one.vendor,
+            "category": one.category, "matched": one.matched, "path": one.path, "present": one.id not in missing,
             "facts": dict(one.facts), "figures": dict(one.figures),
         }
         for one in found.accelerators
@@ -125,11 +125,11 @@ def _table(found: Detection) -> None:
         out.print("no accelerator of the catalog found")
         return
     table = Table(header_style="bold")
-    for heading in ("device", "kind", "where", "known by", "facts", "now"):
+    for heading in ("device", "category", "where", "known by", "facts", "now"):
         table.add_column(heading, overflow="fold")
     for one in found.accelerators:
-        words = [one.title, one.kind, one.id.partition("@")[2], one.matched, _pairs(one.facts), _pairs(one.figures)]
-        table.add_row(*map(escape, words))
+        known = one.title, one.category, one.id.partition("@")[2], one.matched
+        table.add_row(*map(escape, (*known, _pairs(one.facts), _pairs(one.figures))))
     out.print(table)
 
 

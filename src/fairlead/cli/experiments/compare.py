@@ -22,11 +22,10 @@ def run_compare(args: argparse.Namespace) -> int:
     names = [s.name for s in scenarios]
     if len(set(names)) != len(names):
         raise UserError(f"two scenarios are called {max(names, key=names.count)!r}: results go by their names")
-    kinds = {adapter_of(s).name: s.name for s in scenarios}
-    if len(kinds) > 1:
-        raise UserError(
-            f"{' and '.join(kinds.values())} are worlds of {' and '.join(kinds)}: compare one kind at a time"
-        )
+    worlds = {adapter_of(s).name: s.name for s in scenarios}
+    if len(worlds) > 1:
+        both = " and ".join(worlds.values())
+        raise UserError(f"{both} are of different worlds ({' and '.join(worlds)}): compare one world at a time")
     return answer(
         args,
         dict(zip(names, scenarios, strict=True)),

@@ -96,12 +96,12 @@ def _document(profile: Profile) -> dict[str, Any]:
         "memory_bytes": found.memory_bytes,
         "precisions": list(found.precisions),
         "sized_by_running": found.sized_by_running,
-        "kinds": {
-            one.kind: {
+        "layer_types": {
+            one.layer_type: {
                 "layers": one.layers, "macs": one.macs, "parameters": one.parameters, "moved_bytes": one.moved_bytes,
                 "macs_per_byte": one.intensity,
             }
-            for one in found.by_kind()
+            for one in found.by_layer_type()
         },
         "layers": [_layer(one) for one in found.layers],
     }  # fmt: skip
@@ -124,7 +124,7 @@ def _document(profile: Profile) -> dict[str, Any]:
 
 def _layer(one: Layer) -> dict[str, Any]:
     shapes = {"inputs": [t.shape for t in one.inputs], "outputs": [t.shape for t in one.outputs]}
-    about = {"name": one.name, "operator": one.operator, "kind": one.kind, "macs": one.macs}
+    about = {"name": one.name, "operator": one.operator, "layer_type": one.layer_type, "macs": one.macs}
     return about | {"moved_bytes": one.moved_bytes} | shapes
 
 

@@ -24,7 +24,7 @@ def add_profile(commands: Any) -> None:
         commands,
         "profile",
         "show the layers of an ONNX model and what it costs",
-        "Analyse an ONNX file: layers by kind, multiplications, parameters, memory, and how much arithmetic there is\n"
+        "Analyse an ONNX file: layers by type, multiplications, parameters, memory, and how much arithmetic there is\n"
         "for each byte moved. The model is run once, on zeros, only if its inner sizes depend on that.",
         _EXAMPLES,
     )
@@ -39,7 +39,7 @@ def add_profile(commands: Any) -> None:
         metavar="NAME=N",
         help="size of a dimension that the model file leaves open",
     )
-    profile.add_argument("--layers", action="store_true", help="show every layer (kernel), not sums by kind")
+    profile.add_argument("--layers", action="store_true", help="show every layer (kernel), not sums by layer type")
     profile.add_argument("--json", action="store_true", help="print everything as JSON")
     profile.add_argument(
         "--for",

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fairlead.cli.console import console
 from fairlead.measure.numerals import counted
-from fairlead.profile.analysis import KINDS, Analysis, Layer
+from fairlead.profile.analysis import LAYER_TYPES, Analysis, Layer
 from fairlead.profile.kernels import Kernel, Measurement
 from fairlead.profile.operator_support import Family, Problem
 from fairlead.profile.training_cost import Training
@@ -50,14 +50,15 @@ def _show_analysis(out: Console, found: Analysis, layers: bool) -> None:
     if found.sized_by_running:
         out.print("some sizes depend on computed values and were found by a run on zeros")
     if layers:
-        table = _table("layer", "operator", "kind", "output", "million MACs", "MB moved")
+        table = _table("layer", "operator", "layer type", "output", "million MACs", "MB moved")
         for one in found.layers:
             table.add_row(*map(escape, _row(one)))
     else:
-        table = _table("kind", "layers", "million MACs", "parameters", "MB moved", "MACs a byte")
-        for kind in found.by_kind():
-            macs, moved = _millions(kind.macs), f"{kind.moved_bytes / 1e6:,.1f}"
-            table.add_row(kind.kind, str(kind.layers), macs, f"{kind.parameters:,}", moved, f"{kind.intensity:.1f}")
+        table = _table("layer type", "layers", "million MACs", "parameters", "MB moved", "MACs a byte")
+        for sums in found.by_layer_type():
+            macs, moved = _millions(sums.macs), f"{sums.moved_bytes / 1e6:,.1f}"
+            counts = str(sums.layers), macs, f"{sums.parameters:,}"
+            table.add_row(sums.layer_type, *counts, moved, f"{sums.intensity:.1f}")
     out.print(table)
 
 
@@ -70,14 +71,14 @@ def _show_runs(out: Console, runs: Measurement, memory: int, layers: bool) -> No
     )
     total = runs.kernels_ms or 1.0
     if layers:
-        table = _table("kernel", "operator", "kind", "output", "million MACs", "MB moved", "ms", "median ms")
+        table = _table("kernel", "operator", "layer type", "output", "million MACs", "MB moved", "ms", "median ms")
         for one in runs.kernels:
             table.add_row(*map(escape, _row(one)), f"{one.min_ms:.3f}", f"{one.median_ms:.3f}")
     else:
-        table = _table("kind", "kernels", "million MACs", "MB moved", "ms", "% of time", "billion MACs a second")
-        for kind in KINDS:
-            if some := [one for one in runs.kernels if one.kind == kind]:
-                table.add_row(kind, *_sums(some, total))
+        table = _table("layer type", "kernels", "million MACs", "MB moved", "ms", "% of time", "billion MACs a second")
+        for layer_type in LAYER_TYPES:
+            if some := [one for one in runs.kernels if one.layer_type == layer_type]:
+                table.add_row(layer_type, *_sums(some, total))
     out.print(table)
 
 
@@ -130,7 +131,7 @@ def _show_training(out: Console, one: Training) -> None:
 
 def _row(one: Layer) -> tuple[str, ...]:
     shape = _size(one.outputs[0].shape) if one.outputs else ""
-    return one.name, one.operator, one.kind, shape, f"{one.macs / 1e6:,.2f}", f"{one.moved_bytes / 1e6:,.2f}"
+    return one.name, one.operator, one.layer_type, shape, f"{one.macs / 1e6:,.2f}", f"{one.moved_bytes / 1e6:,.2f}"
 
 
 def _size(shape: tuple[int, ...]) -> str:

@@ -53,8 +53,8 @@ def run_trace(args: argparse.Namespace) -> int:
         note(f"fairlead: interrupted; {tell.words()}")
         return 130
     except UserError as error:
-        kind = RunError if isinstance(error, RunError) else UserError
-        raise kind(f"{error}; {tell.words()}" if tell.done else str(error)) from None
+        error_class = RunError if isinstance(error, RunError) else UserError
+        raise error_class(f"{error}; {tell.words()}" if tell.done else str(error)) from None
     for name, text in family(traces, question.machine.name).items():
         write_whole(question.folder / name, text)
     _show(question, traces)

@@ -25,7 +25,7 @@ from fairlead.scenarios.loader import load
 if TYPE_CHECKING:
     from fairlead.learn.shared.environments import Place
     from fairlead.learn.shared.learner import Learner
-    from fairlead.learn.shared.learning_curve import Point
+    from fairlead.learn.shared.learning_curve import CurvePoint
     from fairlead.learn.shared.training import Answer
 
 _NEEDS = ("torch", "stable_baselines3", "sb3_contrib", "onnx", "onnxscript", "tensorboard", "gymnasium")
@@ -119,7 +119,7 @@ class _Teller(BarTeller):
         super().__init__(bar, "steps")
         self._learner = learner
 
-    def validated(self, point: Point, best: bool) -> None:
+    def validated(self, point: CurvePoint, best: bool) -> None:
         gap = f"{self._learner.gap_words(point.verdict.gap)} to the best rules"
         self.say(gap, f"step {point.step:,} after {point.seconds:.0f} s: {gap}", best)
 

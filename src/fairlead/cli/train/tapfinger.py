@@ -22,7 +22,7 @@ from fairlead.scenarios.loader import load_tasks
 from fairlead.sim.tasks.world_file import save_task_world, task_world
 
 if TYPE_CHECKING:
-    from fairlead.learn.tapfinger.ppo import Point, State, TapFingerSettings
+    from fairlead.learn.tapfinger.ppo import State, TapFingerSettings, TaskCurvePoint
 
 _NEEDS = ("torch", "onnx", "onnxscript", "tensorboard")
 
@@ -94,7 +94,7 @@ class _Teller(BarTeller):
         for name, value in figures.items():
             self._logs.add_scalar(name, value, step)
 
-    def validated(self, point: Point, best: bool) -> None:
+    def validated(self, point: TaskCurvePoint, best: bool) -> None:
         from fairlead.learn.tapfinger.training import words
 
         self.say(f"{point.gap:+z.3f} ±{point.ci95:.3f} steps to the tuned rule", words(point), best)

@@ -13,7 +13,7 @@ from fairlead.learn.shared.validation import Verdict
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """A validation."""
 
     step: int
@@ -21,7 +21,7 @@ class Point:
     verdict: Verdict
 
 
-def as_csv(learner: Learner, points: Sequence[Point]) -> str:
+def as_csv(learner: Learner, points: Sequence[CurvePoint]) -> str:
     """The validations as CSV: one line for each place, and one for all of them."""
     text = StringIO()
     columns = ["step", "seconds", "place", "gap", "ci95", "score", "success", "energy_j", "degradation"]
@@ -37,7 +37,7 @@ def as_csv(learner: Learner, points: Sequence[Point]) -> str:
     return text.getvalue()
 
 
-def figures_at(point: Point, where: Any) -> dict[str, float]:
+def figures_at(point: CurvePoint, where: Any) -> dict[str, float]:
     """Means over the workloads of a place, or of several."""
     success, energy_j, degradation = point.verdict.figures[where].reshape(-1, 3).mean(axis=0).tolist()
     score = float(point.verdict.scores[where].mean())

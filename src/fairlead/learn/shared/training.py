@@ -31,7 +31,7 @@ from fairlead.learn.shared.checkpoint import array_like, broken_checkpoint, read
 from fairlead.learn.shared.environments import PartsEnv
 from fairlead.learn.shared.export import write_bundle
 from fairlead.learn.shared.learner import Learner
-from fairlead.learn.shared.learning_curve import Point, as_csv, figures_at
+from fairlead.learn.shared.learning_curve import CurvePoint, as_csv, figures_at
 from fairlead.learn.shared.observed_ranges import ObservedRanges
 from fairlead.learn.shared.training_folder import alone, check_same
 from fairlead.learn.shared.validation import Choose, Stopped, Validation, Verdict
@@ -52,7 +52,7 @@ class Tell(Protocol):
     def step(self, done: int, total: int) -> None:
         """So many steps are done."""
 
-    def validated(self, point: Point, best: bool) -> None:
+    def validated(self, point: CurvePoint, best: bool) -> None:
         """There is a new point of the curve."""
 
 
@@ -76,7 +76,7 @@ class Question:
 class Answer:
     """What has come of it."""
 
-    points: list[Point] = field(default_factory=list)
+    points: list[CurvePoint] = field(default_factory=list)
     best: int = -1  # the best of the points; -1 when there is none
     best_rule: str = ""  # over all places
     steps: int = 0
@@ -189,7 +189,7 @@ class _Training:
 
         return choose
 
-    def add(self, point: Point) -> bool:
+    def add(self, point: CurvePoint) -> bool:
         """Take in a validation. True when it is the best so far."""
         points = self.answer.points
         points.append(point)
@@ -258,7 +258,7 @@ class _Training:
             }
         )
 
-    def _figures(self, point: Point) -> dict[str, Any]:
+    def _figures(self, point: CurvePoint) -> dict[str, Any]:
         gap, rules = point.verdict.gap, self.validation.best_rules()
         figures: dict[str, Any] = {"workloads": gap.n, "gap": gap.mean, "ci95": gap.ci95, "places": {}}
         for p, place in enumerate(self.learner.judged):
@@ -322,7 +322,7 @@ class _Watch(BaseCallback):
         training.tell.doing("validating")
         model.policy.set_training_mode(False)
         verdict = training.validation.judge(training.choose())
-        point = Point(model.num_timesteps, time.monotonic() - self._began, verdict)
+        point = CurvePoint(model.num_timesteps, time.monotonic() - self._began, verdict)
         best = training.add(point)
         for p, place in enumerate(training.learner.judged):
             model.logger.record(f"validation/gap {place.label}", verdict.gap_at(p).mean)
@@ -336,12 +336,12 @@ class _Watch(BaseCallback):
 # ---- what a checkpoint has of Stable-Baselines3, whose own files run what is in them
 
 
-def _point(saved: dict[str, Any], figures: Any) -> Point:
+def _point(saved: dict[str, Any], figures: Any) -> CurvePoint:
     """A validation; `figures` are of the shape (places, workloads, 3)."""
     scores = figures[..., 0]
     like = {"figures": figures, "scores": scores, "gaps": scores}
     verdict = Verdict(**{name: array_like(saved[name], one) for name, one in like.items()})
-    return Point(int(saved["step"]), float(saved["seconds"]), verdict)
+    return CurvePoint(int(saved["step"]), float(saved["seconds"]), verdict)
 
 
 def _restore_counters(model: Any, saved: dict[str, Any]) -> None:
@@ -361,7 +361,7 @@ def _restore_replay(buffer: Any, saved: dict[str, Any]) -> None:
 
 def _restore_random(model: Any, saved: dict[str, Any]) -> None:
     random.setstate(saved["python"])
-    kind, key, *rest = saved["numpy"]
-    np.random.set_state((kind, key.numpy(), *rest))  # noqa: NPY002  Stable-Baselines3 draws from it
+    generator, key, *rest = saved["numpy"]
+    np.random.set_state((generator, key.numpy(), *rest))  # noqa: NPY002  Stable-Baselines3 draws from it
     torch.set_rng_state(saved["torch"])
     model.action_space.np_random.bit_generator.state = saved["actions"]

@@ -1,7 +1,7 @@
 """A heterogeneous graph attention network over clusters, pending and running tasks and a shortcut node; dense, padded.
 
-Wang et al., WWW 2019, as TapFinger (section 4.2) uses it: along each kind of edge, nodes attend to their neighbours
-(graph attention); where several kinds of edges lead to a node, as to clusters, a second, semantic attention weighs
+Wang et al., WWW 2019, as TapFinger (section 4.2) uses it: along each type of edge, nodes attend to their neighbours
+(graph attention); where several types of edges lead to a node, as to clusters, a second, semantic attention weighs
 them. Repaired where the released one loses what it needs: every node keeps itself (a projection of its own and a
 residual), padding is no neighbour, semantic attention is per graph, so that a decision does not depend on who else is
 in a batch, and beside the mean of its neighbours a node gets a gated sum of them: how many GPUs come free soon is a
@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 NODES: Final = ("cluster", "pending", "running", "shortcut")
-#: (from, to) of every kind of edge.
+#: (from, to) of every type of edge.
 EDGES: Final = (
     ("pending", "cluster"), ("running", "cluster"), ("shortcut", "cluster"),
     ("cluster", "pending"), ("cluster", "running"), ("cluster", "shortcut"),
@@ -25,11 +25,11 @@ EDGES: Final = (
 _FAR: Final = -1e9
 _SUM: Final = 0.25  # what a neighbour's gated part of the sum counts
 
-Graph = dict[str, torch.Tensor]  # of each kind of node (B, nodes, hidden)
+Graph = dict[str, torch.Tensor]  # of each type of node (B, nodes, hidden)
 
 
 class Links(NamedTuple):
-    """The edges of one kind: 1 where there is one, and what keeps scores away from where there is none."""
+    """The edges of one type: 1 where there is one, and what keeps scores away from where there is none."""
 
     there: torch.Tensor  # (B, 1, to, from)
     away: torch.Tensor  # the same
@@ -40,18 +40,18 @@ def _links(edges: torch.Tensor) -> Links:
 
 
 class Semantic(nn.Module):
-    """Weighs what comes along several kinds of edges, by the mean over a graph's nodes."""
+    """Weighs what comes along several types of edges, by the mean over a graph's nodes."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.ask, self.question = nn.Linear(hidden, hidden), nn.Linear(hidden, 1, bias=False)
 
-    def forward(self, kinds: list[torch.Tensor]) -> torch.Tensor:
-        """(B, nodes, hidden) from as many of the same as there are kinds."""
-        if len(kinds) == 1:
-            return kinds[0]
-        together = torch.stack(kinds, 1)
-        mean = self.question(torch.tanh(self.ask(together))).mean(2, keepdim=True)  # (B, kinds, 1, 1)
+    def forward(self, messages: list[torch.Tensor]) -> torch.Tensor:
+        """(B, nodes, hidden) from as many of the same as there are types of edges."""
+        if len(messages) == 1:
+            return messages[0]
+        together = torch.stack(messages, 1)
+        mean = self.question(torch.tanh(self.ask(together))).mean(2, keepdim=True)  # (B, types, 1, 1)
         return (torch.softmax(mean, dim=1) * together).sum(1)
 
 
@@ -63,12 +63,12 @@ class HanLayer(nn.Module):
         self.heads = heads
         self.out = {name: [edge for edge in EDGES if edge[0] == name] for name in NODES}
         self.into = {name: [edge for edge in EDGES if edge[1] == name] for name in NODES}
-        # itself; for each kind of edge out of it, what it sends and how it scores that; for each into it, its own score
+        # itself; for each type of edge out of it, what it sends and how it scores that; for each into it, its own score
         self.parts = {
             name: [hidden, *[hidden, heads] * len(self.out[name]), *[heads] * len(self.into[name])] for name in NODES
         }
         self.project = nn.ModuleDict({name: nn.Linear(hidden, sum(self.parts[name])) for name in NODES})
-        self.semantic = Semantic(hidden)  # of clusters: no other kind of node has several kinds of edges
+        self.semantic = Semantic(hidden)  # of clusters: no other type of node has several types of edges
         self.norm = nn.ModuleDict({name: nn.LayerNorm(hidden) for name in NODES})
 
     def forward(self, graph: Graph, edges: dict[tuple[str, str], Links]) -> Graph:
@@ -78,12 +78,12 @@ class HanLayer(nn.Module):
         }
         made = {}
         for name in NODES:
-            kinds = []
+            messages = []
             for asks, edge in zip(projected[name][1 + 2 * len(self.out[name]) :], self.into[name], strict=True):
                 place = 1 + 2 * self.out[edge[0]].index(edge)
                 sent, score = projected[edge[0]][place : place + 2]
-                kinds.append(torch.relu(self._attend(sent, score, asks, edges[edge])))
-            made[name] = self.norm[name](graph[name] + projected[name][0] + self.semantic(kinds))
+                messages.append(torch.relu(self._attend(sent, score, asks, edges[edge])))
+            made[name] = self.norm[name](graph[name] + projected[name][0] + self.semantic(messages))
         return made
 
     def _attend(self, sent: torch.Tensor, score: torch.Tensor, asks: torch.Tensor, edges: Links) -> torch.Tensor:

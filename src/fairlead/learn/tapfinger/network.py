@@ -168,7 +168,7 @@ class TapFinger(nn.Module):
         return slots, allocations, torch.softmax(scores, -1).gather(-1, slots[..., None])[..., 0]
 
     def _graph(self, x: Inputs) -> tuple[Any, Any]:
-        """Features with their numbers told apart, and embeddings, of each kind of node."""
+        """Features with their numbers told apart, and embeddings, of each type of node."""
         finer = {"cluster": self.of_cluster(x.cluster), "pending": self.of_task(x.pending)}
         finer |= {"running": self.of_task(x.running), "shortcut": torch.ones_like(x.cluster[:, :1, :1])}
         return finer, self.graph(finer, x.seen, x.runs_on)
@@ -210,8 +210,8 @@ class TapFinger(nn.Module):
         rows = x.slots.gather(2, slots.clamp(max=x.slots.shape[2] - 1)[..., None])[..., 0].clamp(min=0)  # (B, N)
         task = x.pending.gather(1, rows[..., None].expand(-1, -1, x.pending.shape[-1]))
         scores = self.amounts(torch.cat([token, self.of_task(task), self.of_cluster(x.cluster)], -1))
-        kinds = task[..., self.shape.resources : self.shape.resources + self.shape.types]
-        least, most = kinds @ self.least, x.free[..., self.elastic]  # (B, N, elastic)
+        types = task[..., self.shape.resources : self.shape.resources + self.shape.types]
+        least, most = types @ self.least, x.free[..., self.elastic]  # (B, N, elastic)
         possible = ((self.grid >= least[:, :, None]) & (self.grid <= most[:, :, None])).all(-1)
         nothing, void = (slots == x.slots.shape[2])[..., None], self.grid.sum(-1) == 0
         return scores + _FAR * (~(possible & ~nothing | nothing & void)).to(scores.dtype)

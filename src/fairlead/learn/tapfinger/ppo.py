@@ -90,7 +90,7 @@ class TapFingerSettings:
 
 
 @dataclass
-class Point:
+class TaskCurvePoint:
     """A validation: mean completion time, and the gap to the tuned rule on the same workloads with its interval."""
 
     step: int
@@ -108,13 +108,13 @@ class State:
     cloned: int = 0  # roll-outs
     step: int = 0
     seconds: float = 0.0
-    points: list[Point] = field(default_factory=list)
+    points: list[TaskCurvePoint] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)  # parameters of the best network
     mean: float = 0.0  # of returns, for normalised values
     deviation: float = 0.0  # of returns; 0: none were seen yet
 
     @property
-    def best_point(self) -> Point:
+    def best_point(self) -> TaskCurvePoint:
         """The best validation so far."""
         return min(self.points, key=lambda point: point.completion_steps)
 
@@ -179,7 +179,8 @@ class Training:
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on from what was saved."""
-        self.state = State(**saved["state"] | {"points": [Point(**point) for point in saved["state"]["points"]]})
+        points = [TaskCurvePoint(**point) for point in saved["state"]["points"]]
+        self.state = State(**saved["state"] | {"points": points})
         if self.finished:
             return
         self.network.load_state_dict(saved["network"])
@@ -300,7 +301,7 @@ class Training:
 
     # ---- how good it is
 
-    def validate(self, stop: Event) -> Point | None:
+    def validate(self, stop: Event) -> TaskCurvePoint | None:
         """The best choice of every agent, on workloads that it never learns from, beside the tuned rule; None: stopped.
 
         With several rates, each has its share of the workloads.
@@ -315,7 +316,7 @@ class Training:
             return None
         gap = found - self._rule_steps
         ci95 = _t95(n - 1) * float(gap.std(ddof=1)) / n**0.5
-        point = Point(self.state.step, self.state.seconds, float(found.mean()), float(gap.mean()), ci95)
+        point = TaskCurvePoint(self.state.step, self.state.seconds, float(found.mean()), float(gap.mean()), ci95)
         if all(point.completion_steps < other.completion_steps for other in self.state.points):
             self.state.best = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
         self.state.points.append(point)

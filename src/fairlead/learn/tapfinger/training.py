@@ -37,7 +37,7 @@ from fairlead.learn.shared.checkpoint import broken_checkpoint, read_checkpoint,
 from fairlead.learn.shared.settings import TAPFINGER_STEPS, numbers, tuned
 from fairlead.learn.shared.training_folder import alone, check_same
 from fairlead.learn.tapfinger.network import ABLATIONS, SIZES
-from fairlead.learn.tapfinger.ppo import Point, State, TapFingerSettings, Training
+from fairlead.learn.tapfinger.ppo import State, TapFingerSettings, TaskCurvePoint, Training
 from fairlead.measure.write_files import write_whole
 from fairlead.policies.conflicts import PRIORS
 from fairlead.sim.tasks.world_file import TaskWorld, load_task_world
@@ -55,7 +55,7 @@ class Tell(Protocol):
     def figures(self, step: int, figures: dict[str, float]) -> None:
         """What a roll-out or a validation was like."""
 
-    def validated(self, point: Point, best: bool) -> None:
+    def validated(self, point: TaskCurvePoint, best: bool) -> None:
         """There is a new point of the curve."""
 
 
@@ -228,11 +228,11 @@ class _Print:
     def figures(self, step: int, figures: dict[str, float]) -> None:
         """Nothing."""
 
-    def validated(self, point: Point, best: bool) -> None:
+    def validated(self, point: TaskCurvePoint, best: bool) -> None:
         print(words(point) + (" (best so far)" if best else ""), flush=True)
 
 
-def words(point: Point) -> str:
+def words(point: TaskCurvePoint) -> str:
     """A validation in one line."""
     gap = f"{point.gap:+z.3f} ±{point.ci95:.3f} to the tuned rule"
     return f"{point.step:,} decisions after {point.seconds:.0f} s: {point.completion_steps:.3f} steps, {gap}"

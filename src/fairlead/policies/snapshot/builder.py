@@ -47,7 +47,7 @@ class SnapshotBuilder:
         self.fleet = fleet
         rows, nodes = fleet.links.shape
         made = (len(fleet.deployments), len(fleet.models), None, None, (rows, nodes), (rows, len(fleet.deployments)))
-        sizes = (*made, (2, int(fleet.stations["kinds"].sum())))
+        sizes = (*made, (2, int(fleet.stations["residents"].sum())))
         self.state = FleetState(
             *(
                 np.zeros(len(fleet.deployments) if size is None else size, dtype)

@@ -23,40 +23,40 @@ _UNREACHABLE: Final = np.uint16(Reason.UNREACHABLE)
 
 
 @kernel
-def degradation(fleet: Any, station: Any, counts: Any, kind: int) -> float:
-    """Time among others / time alone for one more of `kind` beside `counts` (K,).
+def degradation(fleet: Any, station: Any, counts: Any, resident: int) -> float:
+    """Time among others / time alone for one more of `resident` beside `counts` (K,), those of all K residents.
 
-    Linear: 1 + sum_u slope[kind, u] counts[u]. Otherwise the table is: number of axes A, A sizes, K axes (on which
-    axis a kind is counted), then K blocks of cells; past the edge it is infinite.
+    Linear: 1 + sum_u slope[resident, u] counts[u]. Otherwise the table is: number of axes A, A sizes, K axes (on which
+    axis a resident is counted), then K blocks of cells; past the edge it is infinite.
     """
     table = fleet.degradation
-    at, kinds = station.table, station.kinds
+    at, residents = station.table, station.residents
     if station.linear:
         value = 1.0
-        for other in range(kinds):
-            value += table[at + kind * kinds + other] * counts[other]
+        for other in range(residents):
+            value += table[at + resident * residents + other] * counts[other]
         return value
     axes = int(table[at])
     cell, block = 0, 1
     for axis in range(axes):
         size = int(table[at + 1 + axis])
         here = 0
-        for other in range(kinds):
+        for other in range(residents):
             if table[at + 1 + axes + other] == axis:
                 here += counts[other]
         if here >= size:
             return np.inf
         cell = cell * size + here
         block *= size
-    return table[at + 1 + axes + kinds + kind * block + cell]
+    return table[at + 1 + axes + residents + resident * block + cell]
 
 
 @kernel
-def slowdown(fleet: Any, station: Any, counts: Any, kind: int) -> float:
-    """Degradation of one of `kind` that is itself among `counts`."""
-    counts[kind] -= 1
-    value = degradation(fleet, station, counts, kind)
-    counts[kind] += 1
+def slowdown(fleet: Any, station: Any, counts: Any, resident: int) -> float:
+    """Degradation of one of `resident` that is itself among `counts`."""
+    counts[resident] -= 1
+    value = degradation(fleet, station, counts, resident)
+    counts[resident] += 1
     return value
 
 
@@ -64,31 +64,31 @@ def slowdown(fleet: Any, station: Any, counts: Any, kind: int) -> float:
 def refresh_shared(fleet: Any, state: Any, station_id: int) -> None:
     """Bring the candidates of a shared node up to date with what it has promised."""
     station = fleet.stations[station_id]
-    kinds = station.kinds
-    counts = state.counts[PROMISED, station.first : station.first + kinds]
+    residents = station.residents
+    counts = state.counts[PROMISED, station.first : station.first + residents]
     first = fleet.node_first[station.node]
     here, work_s, used_mb = 0, 0.0, 0.0
-    for kind in range(kinds):
-        d = fleet.node_deployments[first + kind]
-        here += counts[kind]
-        work_s += counts[kind] * fleet.deployments[d].typical_ms * 1e-3
-        used_mb += counts[kind] * fleet.deployments[d].run_mb
-    for kind in range(kinds):
-        d = fleet.node_deployments[first + kind]
+    for resident in range(residents):
+        d = fleet.node_deployments[first + resident]
+        here += counts[resident]
+        work_s += counts[resident] * fleet.deployments[d].typical_ms * 1e-3
+        used_mb += counts[resident] * fleet.deployments[d].run_mb
+    for resident in range(residents):
+        d = fleet.node_deployments[first + resident]
         deployment, candidate = fleet.deployments[d], state.candidates[d]
-        candidate.in_flight, candidate.others_in_flight = here, here - counts[kind]
+        candidate.in_flight, candidate.others_in_flight = here, here - counts[resident]
         if not fleet.rules[0].bind_streams:
             candidate.load = work_s
         candidate.free_mb = station.free_mb - used_mb
-        candidate.suffered = degradation(fleet, station, counts, kind)
+        candidate.suffered = degradation(fleet, station, counts, resident)
         candidate.caused = 0.0
-        for other in range(kinds):
+        for other in range(residents):
             there = counts[other]
             if there > 0:
                 before = slowdown(fleet, station, counts, other)
-                counts[kind] += 1
+                counts[resident] += 1
                 after = slowdown(fleet, station, counts, other)
-                counts[kind] -= 1
+                counts[resident] -= 1
                 candidate.caused += np.inf if np.isinf(after) else there * (after - before)
         bits = np.uint16(0)
         if here >= deployment.queue_limit:
@@ -130,7 +130,7 @@ def book(fleet: Any, state: Any, d: int, change: int) -> None:
         state.candidates[d].in_flight += change
         refresh_queue(fleet, state, d)
     else:
-        state.counts[PROMISED, station.first + deployment.kind] += change
+        state.counts[PROMISED, station.first + deployment.resident] += change
         refresh_shared(fleet, state, deployment.station)
 
 

@@ -38,7 +38,7 @@ def capacities(fleet: Any) -> tuple[Any, Any]:
 
 def _shared(fleet: Any, station: Any) -> float:
     first = fleet.node_first[station["node"]]
-    here = fleet.deployments[fleet.node_deployments[first : first + station["kinds"]]]
+    here = fleet.deployments[fleet.node_deployments[first : first + station["residents"]]]
     most = float(here["queue_limit"].max())  # how many can be there at once
     if (here["run_mb"] > 0).all():
         most = min(most, float(np.floor(station["free_mb"] / here["run_mb"].min())))
@@ -59,22 +59,22 @@ def _linear(rho: float, most: float) -> float:
     return most / (1.0 + rho * (most - 1.0))
 
 
-def _tabled(table: Any, kinds: int, most: float) -> float:
+def _tabled(table: Any, residents: int, most: float) -> float:
     """The best cell of a degradation table (laid out as in `candidates.degradation`): jobs there / their slowdown."""
     axes = int(table[0])
     sizes = table[1 : 1 + axes].astype(int)
-    axis_of = table[1 + axes : 1 + axes + kinds].astype(int)
-    blocks = table[1 + axes + kinds :][: kinds * int(sizes.prod())].reshape(kinds, *sizes)
+    axis_of = table[1 + axes : 1 + axes + residents].astype(int)
+    blocks = table[1 + axes + residents :][: residents * int(sizes.prod())].reshape(residents, *sizes)
     best = 0.0
     for counts in product(*(range(size + 1) for size in sizes)):
         if sum(counts) > most:
             continue
-        uncounted = most - sum(counts)  # room for kinds that no axis counts
-        speeds = [0.0] * (axes + 1)  # of the fastest kind on each axis; the last: on none
-        for kind, axis in enumerate(axis_of):
+        uncounted = most - sum(counts)  # room for residents that no axis counts
+        speeds = [0.0] * (axes + 1)  # of the fastest resident on each axis; the last: on none
+        for resident, axis in enumerate(axis_of):
             others = tuple(c - (a == axis) for a, c in enumerate(counts))
             if min(others) >= 0 and all(o < size for o, size in zip(others, sizes, strict=True)):
-                speeds[axis] = max(speeds[axis], 1.0 / blocks[(kind, *others)])
+                speeds[axis] = max(speeds[axis], 1.0 / blocks[(resident, *others)])
         together = sum(c * speed for c, speed in zip(counts, speeds, strict=False))
         best = max(best, together + (uncounted * speeds[-1] if speeds[-1] > 0.0 else 0.0))
     return best

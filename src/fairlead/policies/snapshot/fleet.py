@@ -115,8 +115,8 @@ def _stations(
                 stations.append((n, d, servers, 0, 0, False, free_mb))
                 servers += placements[d][0].servers
         elif here:
-            for kind, d in enumerate(here):
-                deployments[d]["station"], deployments[d]["kind"] = len(stations), kind
+            for resident, d in enumerate(here):
+                deployments[d]["station"], deployments[d]["resident"] = len(stations), resident
             alone_ms = [float(deployments[d]["typical_ms"]) for d in here]
             table, linear = _table(device, [placements[d][1] for d in here], alone_ms)
             stations.append((n, -1, counts, len(here), len(tables), linear, free_mb))

@@ -2,7 +2,8 @@
 
 A simulator's plan and world have the same fields under the same names, among others, so that the kernels of
 `candidates` read both. Built from a scenario by `fleet`. What is only ever an index is unsigned, which spares Numba the
-care for negative ones (docs/decisions/0003).
+care for negative ones (docs/decisions/0003). The deployments on a shared node are its residents, numbered from 0 in the
+order of `node_deployments`: they slow each other down.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ DEPLOYMENT: Final = np.dtype(
         ("variant", np.uint32),
         ("model", np.uint32),
         ("station", np.uint32),
-        ("kind", np.uint32),  # row of the node's degradation table that speaks of this variant; shared nodes
+        ("resident", np.uint32),  # which of the residents of its shared node: its row in the node's degradation table
         ("cloud", np.bool_),
         ("base_ms", np.float64),  # time alone: base + per_kb * size, at this deployment's share
         ("per_kb_ms", np.float64),
@@ -64,7 +65,7 @@ STATION: Final = np.dtype(
         ("node", np.uint32),
         ("deployment", np.int32),  # -1 for a shared node
         ("first", np.int32),  # queue: its first server; shared: its first count
-        ("kinds", np.int32),  # shared: how many variants it has
+        ("residents", np.int32),  # shared: how many it has
         ("table", np.int32),  # shared: where its degradation table starts
         ("linear", np.bool_),  # shared: table holds slopes, else cells
         ("free_mb", np.float64),  # of its node, when nothing runs
@@ -121,7 +122,7 @@ class FleetState(NamedTuple):
     excluded: Any  # uint16 (D,): of the request that was asked for last
     links: Any  # LINK (sites + N, N) now
     down: Any  # uint16 (sites + N, D): reachability bits now
-    counts: Any  # int64 (2, kinds): of each shared node, promised and running
+    counts: Any  # int64 (2, residents): of each resident of each shared node, promised and running
 
 
 #: The type and the number of axes of every array, in the order of the fields.

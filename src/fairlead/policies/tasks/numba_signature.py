@@ -12,10 +12,10 @@ from fairlead.domain.task_records import PENDING, PLACEMENT, RUNNING, Placements
 from fairlead.policies.tasks.observe import Observations
 
 
-def tuple_type(kind: Any, *fields: Any) -> Any:
+def tuple_type(tuple_class: Any, *fields: Any) -> Any:
     """The Numba type of a named tuple; of each field (dtype, axes) for an array, or a type."""
     made = [types.Array(from_dtype(np.dtype(f[0])), f[1], "C") if isinstance(f, tuple) else f for f in fields]
-    return types.NamedTuple(made, kind)
+    return types.NamedTuple(made, tuple_class)
 
 
 @cache

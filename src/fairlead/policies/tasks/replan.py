@@ -57,7 +57,7 @@ def gather(snapshot: Snapshot) -> Tasks:
 
 @jit
 def settle(snapshot: Snapshot, tasks: Tasks, t: int, taken: Any) -> bool:
-    """Give a task its minimum, where it runs or, if it waits, on the cluster with room for most of its kind.
+    """Give a task its minimum, where it runs or, if it waits, on the cluster with room for most of its type.
 
     `taken` (N,) are clusters that start no more; it is kept here, for single-task mode.
     """

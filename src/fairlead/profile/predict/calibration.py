@@ -31,7 +31,7 @@ from fairlead.profile.predict.speeds import KernelSpeed, ModelSpeed, Speed
 from fairlead.profile.predict.timing_tables import read_table
 from fairlead.profile.runtime import onnx_runtime
 
-_KIND = "calibration"
+_DOCUMENT = "calibration"  # what the file says that it is
 _MOST_MB = 8
 _MOST_DEVIATION = 10  # of logarithms, and so a factor of 22,000
 
@@ -45,7 +45,7 @@ class Calibration:
     runtime: str
     date: str
     rates: Mapping[str, float]  # by `by_kernel` where kernels were timed, else by `by_model`
-    deviations: Mapping[str, float] = field(default_factory=dict)  # by kind of kernel; none: whole models were timed
+    deviations: Mapping[str, float] = field(default_factory=dict)  # by type of layer; none: whole models were timed
     factors: tuple[float, float] | None = None  # of the interval, where whole models were
     timed_ms: Mapping[str, float] = field(default_factory=dict)  # probes and their times
     training: Mapping[str, Any] | None = None  # runtime, rates and deviation of training steps, where some were timed
@@ -71,13 +71,13 @@ class Calibration:
 
     def as_json(self) -> str:
         """The file."""
-        return json.dumps({"kind": _KIND} | asdict(self), indent=1) + "\n"
+        return json.dumps({"kind": _DOCUMENT} | asdict(self), indent=1) + "\n"
 
 
 def read_calibration(path: Path) -> Calibration:
     """From its file, checked."""
     document = read_json(path, _MOST_MB)
-    if not isinstance(document, dict) or document.pop("kind", None) != _KIND:
+    if not isinstance(document, dict) or document.pop("kind", None) != _DOCUMENT:
         raise UserError(f"{path}: not a calibration: expected what `fairlead calibrate` writes")
     try:
         factors = document.pop("factors")
@@ -142,16 +142,16 @@ def _memory(machine: Limits) -> dict[str, float]:
 
 
 def fit_machine(kernels: Sequence[Kernel]) -> tuple[dict[str, float], dict[str, float]]:
-    """Rates, and by kind how far off they are of the kernels: relative errors, weighed by time."""
+    """Rates, and by type of layer how far off they are of the kernels: relative errors, weighed by time."""
     works = [work_of(kernel) for kernel in kernels]
     amounts = [by_kernel(work) for work in works]
     rates = fit_kernels(amounts, [kernel.min_ms for kernel in kernels])
     deviations = {}
-    for kind in sorted({work.kind for work in works} - {"free"}):
-        mine = [n for n, work in enumerate(works) if work.kind == kind]
+    for layer_type in sorted({work.layer_type for work in works} - {"free"}):
+        mine = [n for n, work in enumerate(works) if work.layer_type == layer_type]
         told = np.maximum([time_ms(amounts[n], rates) for n in mine], 1e-4)
         true = np.array([kernels[n].min_ms for n in mine])
-        deviations[kind] = float(np.sqrt((told * (true / told - 1.0) ** 2).sum() / told.sum()))
+        deviations[layer_type] = float(np.sqrt((told * (true / told - 1.0) ** 2).sum() / told.sum()))
     return rates, deviations
 
 

@@ -22,7 +22,7 @@ from fairlead.profile.predict.layer_work import time_ms
 from fairlead.profile.predict.matrix_completion import best_probes, fit_together
 from fairlead.profile.predict.new_device import PROBES, Newcomers
 from fairlead.profile.predict.rates import fit_near, fit_population
-from fairlead.profile.predict.timing_tables import Table, architecture, read_table
+from fairlead.profile.predict.timing_tables import TimingTable, architecture, read_table
 
 Array = Any
 _LEAST = 5  # models that a run must have beside the one left out
@@ -79,7 +79,7 @@ def family_of(model: str) -> str:
     return re.split(r"[^a-z]", model.lower(), maxsplit=1)[0].rstrip("v") or model
 
 
-def leave_models_out(table: Table, group_of: Callable[[str], str] | None = None) -> Errors:
+def leave_models_out(table: TimingTable, group_of: Callable[[str], str] | None = None) -> Errors:
     """Each model, with its quantised form, predicted on every device from all others; or each family."""
     amounts = table.amounts
     named = table.architectures()
@@ -92,7 +92,7 @@ def leave_models_out(table: Table, group_of: Callable[[str], str] | None = None)
     return _errors(found)
 
 
-def _without(table: Table, amounts: Sequence[dict[str, float]], out: Array) -> Iterator[tuple[float, float]]:
+def _without(table: TimingTable, amounts: Sequence[dict[str, float]], out: Array) -> Iterator[tuple[float, float]]:
     kept = [n for n, one in enumerate(out) if not one]
     common = fit_population([amounts[n] for n in kept], table.times_ms[:, kept])
     for times in table.times_ms:
@@ -103,7 +103,7 @@ def _without(table: Table, amounts: Sequence[dict[str, float]], out: Array) -> I
             yield from ((time_ms(amounts[n], rates), times[n]) for n in left)
 
 
-def leave_devices_out(table: Table, probes: int = PROBES) -> Errors:
+def leave_devices_out(table: TimingTable, probes: int = PROBES) -> Errors:
     """Each device as a new one of which some probes were timed, the other models from how they go on other devices.
 
     Which models are probes is decided without it.
@@ -127,7 +127,7 @@ def leave_devices_out(table: Table, probes: int = PROBES) -> Errors:
     return Errors(predicted, true, tuple(groups), low_ms, high_ms)
 
 
-def new_on_new(table: Table, given: Sequence[str] | None = None) -> Errors:
+def new_on_new(table: TimingTable, given: Sequence[str] | None = None) -> Errors:
     """Each model on each device, where the table has neither: by rates from a few models that were timed on the device.
 
     These are `given`, or the best three by all others. Devices are left out in ten groups, to end within a minute.
@@ -145,7 +145,7 @@ def new_on_new(table: Table, given: Sequence[str] | None = None) -> Errors:
 
 
 def _newcomers(
-    table: Table, others: Newcomers, out: Array, group: str, given: Sequence[str] | None
+    table: TimingTable, others: Newcomers, out: Array, group: str, given: Sequence[str] | None
 ) -> Iterator[tuple[float, float, str]]:
     probes = [model for model in given or others.probes() if architecture(model) != group]
     left = [n for n, name in enumerate(table.architectures()) if name == group]
@@ -158,7 +158,7 @@ def _newcomers(
             )
 
 
-def _devices(table: Table) -> Iterator[tuple[str, Array]]:
+def _devices(table: TimingTable) -> Iterator[tuple[str, Array]]:
     names = np.array([run.device for run in table.runs])
     for device in sorted(set(names)):
         yield str(device), names == device

@@ -23,7 +23,7 @@ def fused(analysis: Analysis) -> tuple[Layer, ...]:
     readers.update(tensor.name for tensor in analysis.outputs)
     made: dict[str, Layer] = {}  # by the name of the first output, in order
     for layer in analysis.layers:
-        if layer.kind == "free":
+        if layer.layer_type == "free":
             continue
         host = next((made[t.name] for t in layer.inputs if t.name in made and readers[t.name] == 1), None)
         if host is not None and _joins(host, layer):
@@ -36,7 +36,7 @@ def fused(analysis: Analysis) -> tuple[Layer, ...]:
 def _joins(host: Layer, layer: Layer) -> bool:
     if not layer.outputs or layer.outputs[0].shape != host.outputs[0].shape:
         return False
-    if host.kind in _HOSTS:
+    if host.layer_type in _HOSTS:
         return layer.operator in ("BatchNormalization", *_ACTIVATIONS, *_SUMS)
     if host.operator == "BatchNormalization":
         return layer.operator in _ACTIVATIONS

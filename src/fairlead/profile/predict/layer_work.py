@@ -1,7 +1,7 @@
 """What the layers of a model ask of a device, as amounts that its rates are multiplied with.
 
 A prediction is a sum of amounts times rates: so many MACs in 3x3 convolutions, so many bytes through pooling, so many
-layers to start. There are two ways to count. `by_kernel` is fine, a few amounts for each kind of layer: for machines
+layers to start. There are two ways to count. `by_kernel` is fine, a few amounts for each type of layer: for machines
 whose kernels were timed one by one. `by_model` is coarse: for devices of which only whole models were timed.
 Pure functions; fitted by `rates`.
 """
@@ -23,7 +23,7 @@ _BYTES = 4  # of a number, where sizes are counted in numbers
 class Work:
     """One layer, as far as its time depends on it. Sizes are counts of numbers."""
 
-    kind: str  # of analysis.KINDS
+    layer_type: str  # of analysis.LAYER_TYPES
     macs: int
     inputs: int  # numbers read, without the weights
     outputs: int  # numbers written
@@ -51,14 +51,14 @@ def work_of(layer: Layer, eight_bit: bool | None = None) -> Work:
     of_inputs = layer.inputs[0].shape if layer.inputs else ()
     own = bool(layer.weights) and max(layer.weights, key=lambda one: one.elements).type in ("int8", "uint8")
     written = sum(tensor.elements for tensor in layer.outputs)
-    groups = max(1, of_inputs[1] // weight[1]) if layer.kind == "grouped" and len(of_inputs) > 2 else 1
+    groups = max(1, of_inputs[1] // weight[1]) if layer.layer_type == "grouped" and len(of_inputs) > 2 else 1
     return Work(
-        kind=layer.kind,
+        layer_type=layer.layer_type,
         macs=layer.macs,
         inputs=sum(tensor.elements for tensor in layer.inputs),
         outputs=written,
         weights=sum(tensor.elements for tensor in layer.weights),
-        channels=max(1, _channels(layer.kind, outputs) // groups),
+        channels=max(1, _channels(layer.layer_type, outputs) // groups),
         depth=max(1, layer.macs // max(1, prod(outputs))),
         stride=_stride(of_inputs, outputs),
         eight_bit=own if eight_bit is None else eight_bit,
@@ -66,10 +66,10 @@ def work_of(layer: Layer, eight_bit: bool | None = None) -> Work:
     )
 
 
-def _channels(kind: str, outputs: tuple[int, ...]) -> int:
+def _channels(layer_type: str, outputs: tuple[int, ...]) -> int:
     if not outputs:
         return 1
-    return outputs[-1] if kind in ("gemm", "gemv", "recurrent") or len(outputs) < 3 else outputs[1]
+    return outputs[-1] if layer_type in ("gemm", "gemv", "recurrent") or len(outputs) < 3 else outputs[1]
 
 
 def _stride(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> int:
@@ -80,15 +80,15 @@ def _stride(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> int:
 
 
 def by_kernel(work: Work) -> Amounts:
-    """For each kind: millions of MACs, megabytes of tensors, megabytes of weights, and one for the call itself."""
-    if work.kind == "free":
+    """By type of layer: millions of MACs, megabytes of tensors, megabytes of weights, and one for the call itself."""
+    if work.layer_type == "free":
         return {}
     moved = (work.inputs + work.outputs) * work.item_bytes / 1e6
-    amounts = {f"{work.kind}.moved_mb": moved, f"{work.kind}.calls": 1.0}
+    amounts = {f"{work.layer_type}.moved_mb": moved, f"{work.layer_type}.calls": 1.0}
     if work.macs:
         amounts |= {
-            f"{work.kind}.mmacs": work.macs / 1e6,
-            f"{work.kind}.weights_mb": work.weights * work.item_bytes / 1e6,
+            f"{work.layer_type}.mmacs": work.macs / 1e6,
+            f"{work.layer_type}.weights_mb": work.weights * work.item_bytes / 1e6,
         }
     return amounts
 
@@ -100,24 +100,24 @@ def by_model(work: Work) -> Amounts:
     of depthwise ones; each in eight bits too. `packing`, MACs by channel: inputs are arranged anew for every few
     outputs. `depth`: long sums, that many cores can't share. Bytes of a vector's weights, and of what only moves.
     """
-    if work.kind == "free":
+    if work.layer_type == "free":
         return {}
     bits = "8" if work.eight_bit else ""
     moved = (work.inputs + work.outputs) * _BYTES / 1e6
-    if work.kind in DENSE:
-        fast = work.kind == "conv3x3" and work.stride == 1
+    if work.layer_type in DENSE:
+        fast = work.layer_type == "conv3x3" and work.stride == 1
         return {
             f"{'fast' if fast else 'dense'}{bits}.mmacs": work.macs / 1e6,
             "packing": work.macs / work.channels / 1e6,
             "depth": work.depth / 1e3,
             "calls": 1.0,
         }
-    if work.kind == "depthwise":
+    if work.layer_type == "depthwise":
         return {f"depthwise{bits}.mmacs": work.macs / 1e6, "calls": 1.0}
-    if work.kind == "gemv":
+    if work.layer_type == "gemv":
         return {"vector.weights_mb": work.weights * (1 if work.eight_bit else _BYTES) / 1e6, "calls": 1.0}
-    kind = work.kind if work.kind in ("pool", "move") else "elementwise"
-    return {f"{kind}.moved_mb": moved, "calls": 1.0}
+    name = work.layer_type if work.layer_type in ("pool", "move") else "elementwise"
+    return {f"{name}.moved_mb": moved, "calls": 1.0}
 
 
 def summed(works: Iterable[Work], count: Count) -> Amounts:

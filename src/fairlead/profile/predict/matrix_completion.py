@@ -63,8 +63,8 @@ def fit_together(times_ms: Array) -> Together:
 def _by_pattern(logs: Array) -> list[tuple[Array, Array]]:
     """Devices that lack the same models: (what they have, which they are)."""
     has: Array = ~np.isnan(logs)
-    kinds, which = np.unique(has, axis=0, return_inverse=True)
-    return [(kind, np.flatnonzero(which.ravel() == n)) for n, kind in enumerate(kinds)]
+    patterns, which = np.unique(has, axis=0, return_inverse=True)
+    return [(pattern, np.flatnonzero(which.ravel() == n)) for n, pattern in enumerate(patterns)]
 
 
 def _round(logs: Array, patterns: list[tuple[Array, Array]], mean: Array, spread: Array) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairlead.profile.predict.matrix_completion import best_probes, fit_together
 from fairlead.profile.predict.rates import fit_near, fit_population
-from fairlead.profile.predict.timing_tables import Table, amounts_of
+from fairlead.profile.predict.timing_tables import TimingTable, amounts_of
 
 PROBES = 3  #: models that are timed on a new device
 _TIMED = 0.1  # deviation of rates from a time that was taken: less certain times count less
@@ -21,7 +21,7 @@ _TIMED = 0.1  # deviation of rates from a time that was taken: less certain time
 class Newcomers:
     """What a table says of devices that it does not have."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TimingTable) -> None:
         self._table = table
         self._together = fit_together(table.times_ms)
         self._common = fit_population(table.amounts, table.times_ms)

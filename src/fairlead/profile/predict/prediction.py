@@ -62,16 +62,16 @@ def predict(analysis: Analysis, device: TimedDevice, precision: str | None = Non
 
 def _own(analysis: Analysis) -> str:
     """The precision of the model as it is."""
-    kinds = analysis.precisions
-    return "int8" if any("int8" in kind for kind in kinds) else "float16" if "float16" in kinds else "float32"
+    types = analysis.precisions
+    return "int8" if any("int8" in one for one in types) else "float16" if "float16" in types else "float32"
 
 
 def _time(analysis: Analysis, device: TimedDevice, precision: str, notes: list[str]) -> PredictedTime | None:
     works = works_of(analysis, eight_bit=precision == "int8")
     unknown = device.speed.unknown(works) if isinstance(device.speed, KernelSpeed) else []
     if unknown:
-        notes.append(f"no layer was timed of kind {', '.join(unknown)}")
-        if any(work.macs for work in works if work.kind in unknown):
+        notes.append(f"no layer was timed of type {', '.join(unknown)}")
+        if any(work.macs for work in works if work.layer_type in unknown):
             return None
     return device.speed.time_of(works)
 

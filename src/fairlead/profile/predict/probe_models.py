@@ -1,6 +1,6 @@
 """Probe models: networks made here, small and unlike each other, that calibration measures a machine with.
 
-Between them they have every kind of layer at the sizes of real models: blocks in the manner of the well-known families,
+Between them they have every type of layer at the sizes of real models: blocks in the manner of the well-known families,
 with random weights, since speed does not depend on them. Nothing is downloaded and nothing trained.
 """
 
@@ -70,8 +70,8 @@ class _Net:
     def join(self, *inputs: str) -> str:
         return self.add("Concat", *inputs, channels=sum(self.channels[one] for one in inputs), axis=1)
 
-    def pool(self, x: str, kind: str = "MaxPool", stride: int = 2) -> str:
-        return self.add(kind, x, kernel_shape=[3, 3], strides=[stride, stride], pads=[1, 1, 1, 1])
+    def pool(self, x: str, operator: str = "MaxPool", stride: int = 2) -> str:
+        return self.add(operator, x, kernel_shape=[3, 3], strides=[stride, stride], pads=[1, 1, 1, 1])
 
     def normal(self, x: str) -> str:
         n = self.channels[x]
@@ -92,9 +92,9 @@ class _Net:
     def model(self, last: str) -> bytes:
         """The file of it."""
         onnx = import_onnx()
-        kind = onnx.TensorProto.FLOAT
-        inputs = [self._helper.make_tensor_value_info("x", kind, self._shape)]
-        outputs = [self._helper.make_tensor_value_info(last, kind, None)]
+        number = onnx.TensorProto.FLOAT
+        inputs = [self._helper.make_tensor_value_info("x", number, self._shape)]
+        outputs = [self._helper.make_tensor_value_info(last, number, None)]
         graph = self._helper.make_graph(self._nodes, "probe", inputs, outputs, self._weights)
         made = self._helper.make_model(graph, opset_imports=[self._helper.make_opsetid("", _OPSET)], ir_version=9)
         return bytes(made.SerializeToString())

@@ -38,29 +38,29 @@ class Speed(Protocol):
 
 @dataclass(frozen=True)
 class KernelSpeed:
-    """Rates for each kind of layer, and how far off kernels of a kind were (standard deviation of the relative error).
+    """Rates for each type of layer, and how far off kernels of a type were (standard deviation of the relative error).
 
-    Errors of a kind go together, those of different kinds don't: so a model of few kinds has a wider interval.
+    Errors of one type go together, those of different types don't: so a model of few types has a wider interval.
     """
 
     rates: Mapping[str, float]
-    deviations: Mapping[str, float]  # by kind
+    deviations: Mapping[str, float]  # by type of layer
 
     def time_of(self, works: Sequence[Work]) -> PredictedTime:
         """The time of one run."""
         parts: dict[str, float] = {}
         for work in works:
-            parts[work.kind] = parts.get(work.kind, 0.0) + time_ms(by_kernel(work), self.rates)
+            parts[work.layer_type] = parts.get(work.layer_type, 0.0) + time_ms(by_kernel(work), self.rates)
         whole = max(sum(parts.values()), 1e-6)
         worst = max(self.deviations.values(), default=0.0)
-        variance = sum((ms / whole * self.deviations.get(kind, worst)) ** 2 for kind, ms in parts.items())
+        variance = sum((ms / whole * self.deviations.get(layer_type, worst)) ** 2 for layer_type, ms in parts.items())
         factor = math.exp(_NINETY * math.sqrt(variance + _UNSEEN**2))
         return PredictedTime(whole, whole / factor, whole * factor)
 
     def unknown(self, works: Sequence[Work]) -> list[str]:
-        """Kinds of layers that nothing was timed of."""
+        """Types of layers that nothing was timed of."""
         known = {name.partition(".")[0] for name in self.rates}
-        return sorted({work.kind for work in works} - known - {"free"})
+        return sorted({work.layer_type for work in works} - known - {"free"})
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from fairlead.profile.predict.cross_validation import shipped_factors
 from fairlead.profile.predict.new_device import Newcomers
 from fairlead.profile.predict.rates import Population, fit_near, fit_population
 from fairlead.profile.predict.speeds import ModelSpeed, Speed, edge_tpu_counts, fit_edge_tpu
-from fairlead.profile.predict.timing_tables import Table, read_table, works_in_table
+from fairlead.profile.predict.timing_tables import TimingTable, read_table, works_in_table
 
 FEW = 0.05  # of the models of a table: an entry that has less is no benchmark
 
@@ -137,7 +137,7 @@ def _make(name: str) -> TimedDevice:
     return _benchmarked(name, *places.runs[name])
 
 
-def _fastest(table: Table) -> list[int]:
+def _fastest(table: TimingTable) -> list[int]:
     """Of each device the run that is the fastest on what all of its runs have timed."""
     by_device: dict[str, list[int]] = {}
     for n, run in enumerate(table.runs):

@@ -22,7 +22,7 @@ _INT8 = "_int8"
 
 
 @dataclass(frozen=True)
-class Run:
+class BenchmarkRun:
     """A benchmark of many models on one unit of a device."""
 
     device: str
@@ -32,10 +32,10 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Table:
+class TimingTable:
     """Runs by models."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[BenchmarkRun, ...]
     models: tuple[str, ...]
     times_ms: Any  # (runs, models), nan where one was not run
 
@@ -55,14 +55,14 @@ def architecture(model: str) -> str:
 
 
 @cache
-def read_table(unit: str) -> Table:
+def read_table(unit: str) -> TimingTable:
     """The runs on CPUs, or on GPUs. On GPUs without models in eight bits: ncnn runs these on the CPU beside them."""
     rows = [row for row in _rows("ncnn-times.csv") if row["unit"] == unit]
     models = [name for name in rows[0] if name not in ("device", "title", "unit", "threads")]
     models = [name for name in models if unit == "cpu" or not name.endswith(_INT8)]
-    runs = [Run(row["device"], row["title"], row["unit"], int(row["threads"])) for row in rows]
+    runs = [BenchmarkRun(row["device"], row["title"], row["unit"], int(row["threads"])) for row in rows]
     times = [[float(row[model] or "nan") for model in models] for row in rows]
-    return Table(tuple(runs), tuple(models), np.array(times))
+    return TimingTable(tuple(runs), tuple(models), np.array(times))
 
 
 @cache
@@ -89,10 +89,11 @@ def _work(row: dict[str, str], eight_bit: bool) -> Work:
     )
     depth = max(1, weights // max(1, channels))
     groups = 1
-    if row["kind"] == "grouped":  # as many as the channels that came in are more than those that one output reads
+    layer_type = row["layer_type"]
+    if layer_type == "grouped":  # as many as the channels that came in are more than those that one output reads
         came_in = inputs / max(1.0, stride**2 * outputs / channels)
         groups = max(1, round(came_in / (depth / size**2)))
-    return Work(row["kind"], macs, inputs, outputs, weights, max(1, channels // groups), depth, stride, eight_bit)
+    return Work(layer_type, macs, inputs, outputs, weights, max(1, channels // groups), depth, stride, eight_bit)
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:

@@ -20,7 +20,7 @@ from fairlead.profile.training_cost import training
 
 _NINETY = 1.645
 _CONVOLUTIONS = ("conv1x1", "conv3x3", "convkxk", "depthwise", "grouped")
-_PART = {kind: kind for kind in _CONVOLUTIONS} | {
+_PART = {name: name for name in _CONVOLUTIONS} | {
     "gemm": "gemm", "gemv": "gemm", "recurrent": "gemm", "normalise": "normalise", "pool": "pool",
 }  # fmt: skip
 #: What the time of a step is made of; `other`: what works number by number, or moves.
@@ -72,9 +72,9 @@ def training_amounts(analysis: Analysis, batch: int) -> Amounts:
     scale = batch / analysis.inputs[0].shape[0] if analysis.inputs and analysis.inputs[0].shape else 1.0
     total: Amounts = {"parameters.mb": 4 * analysis.parameters / 1e6, "parameters.calls": 0.0}
     for layer in analysis.layers:
-        if layer.kind == "free":
+        if layer.layer_type == "free":
             continue
-        part = _PART.get(layer.kind, "other")
+        part = _PART.get(layer.layer_type, "other")
         moved = sum(tensor.bytes for tensor in (*layer.inputs, *layer.outputs)) / 1e6
         for name, amount in (("mmacs", scale * layer.macs / 1e6), ("moved_mb", scale * moved), ("calls", 1.0)):
             total[f"{part}.{name}"] = total.get(f"{part}.{name}", 0.0) + amount

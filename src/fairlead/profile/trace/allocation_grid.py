@@ -21,7 +21,7 @@ from fairlead import __version__
 from fairlead.domain.errors import RunError, UserError
 from fairlead.measure.write_files import check_folder, write_whole
 from fairlead.profile.trace.allocations import Allocation, Machine
-from fairlead.profile.trace.progress_lines import Point, Telling, curve, found_target
+from fairlead.profile.trace.progress_lines import ProgressPoint, Telling, curve, found_target
 from fairlead.profile.trace.run import Start, run_task
 
 
@@ -55,14 +55,14 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Run:
+class TracedRun:
     """A run that has reached its end."""
 
     allocation: Allocation
     repeat: int
     of: int | None  # samples; None: it trains
     target_loss: float | None
-    points: tuple[Point, ...]
+    points: tuple[ProgressPoint, ...]
     date: str
 
     def curve(self) -> list[tuple[float, float]]:
@@ -87,9 +87,9 @@ class Traced:
     task: Task
     of: int | None
     target_loss: float | None
-    runs: Mapping[Allocation, Sequence[Run]]
+    runs: Mapping[Allocation, Sequence[TracedRun]]
 
-    def median(self, allocation: Allocation) -> Run:
+    def median(self, allocation: Allocation) -> TracedRun:
         """The run of median time; of an even number the faster of the two."""
         runs = sorted(self.runs[allocation], key=lambda run: run.total_s)
         return runs[(len(runs) - 1) // 2]
@@ -145,7 +145,7 @@ class _Kept:
 
     def __init__(self, question: Question, task: Task) -> None:
         self._question, self._task, self._settings = question, task, question.settings(task)
-        self.runs: dict[tuple[Allocation, int], Run] = {}
+        self.runs: dict[tuple[Allocation, int], TracedRun] = {}
         self.target_loss = task.target_loss
         for file in sorted((question.folder / "runs").glob("*/run.json")):
             if (run := self._read(file)) is not None:
@@ -153,13 +153,14 @@ class _Kept:
                 if run.allocation in question.allocations and run.repeat <= question.repeats:
                     self.runs[run.allocation, run.repeat] = run
 
-    def _read(self, file: Path) -> Run | None:
+    def _read(self, file: Path) -> TracedRun | None:
         try:
             told = json.loads(file.read_text())
             if told["type"] != self._task.name:
                 return None
-            allocation, points = Allocation(told["cpu"], told["gpu"]), tuple(Point(*point) for point in told["points"])
-            run = Run(allocation, told["repeat"], told["of"], told["target_loss"], points, told["date"])
+            allocation = Allocation(told["cpu"], told["gpu"])
+            points = tuple(ProgressPoint(*point) for point in told["points"])
+            run = TracedRun(allocation, told["repeat"], told["of"], told["target_loss"], points, told["date"])
             run.curve()[-1]  # which has an end
             settings = dict(told["settings"])
         except (OSError, ValueError, TypeError, KeyError, IndexError):
@@ -183,7 +184,7 @@ class _Kept:
             if telling.of is None and self.target_loss is None:
                 self.target_loss = found_target(telling.points)
             target = None if telling.of is not None else self.target_loss
-            run = Run(
+            run = TracedRun(
                 allocation, repeat, telling.of, target, tuple(telling.points), datetime.now(UTC).date().isoformat()
             )
             _check(run, telling)
@@ -217,7 +218,7 @@ class _Kept:
         return Traced(self._task, of, None if of is not None else self.target_loss, runs)
 
 
-def _check(run: Run, telling: Telling) -> None:
+def _check(run: TracedRun, telling: Telling) -> None:
     """Refuse a run that has not reached its end, or took no time to."""
     last_s, progress = run.curve()[-1]
     if progress < 1.0 and run.of is not None:

@@ -21,7 +21,7 @@ FALL = 0.95  # of the way that the loss falls in the first run, where no target 
 
 
 @dataclass(frozen=True)
-class Point:
+class ProgressPoint:
     """One line of progress."""
 
     time_s: float
@@ -34,7 +34,7 @@ class Telling:
     """All that a task has reported so far."""
 
     of: int | None = None  # samples in all; None: it trains
-    points: list[Point] = field(default_factory=list)
+    points: list[ProgressPoint] = field(default_factory=list)
     start_s: float = 0.0  # on the clock of the lines
 
     def take(self, line: bytes, now_s: float) -> bool:
@@ -44,16 +44,16 @@ class Telling:
             self.start_s = now_s
         elif told.get("ready") is True and all(point.count == 0 for point in self.points):
             self.start_s = now_s
-            self.points = [Point(0.0, 0, point.loss) for point in self.points]
+            self.points = [ProgressPoint(0.0, 0, point.loss) for point in self.points]
         elif "epoch" in told and "loss" in told:
-            self._add(None, Point(now_s - self.start_s, _whole(told, "epoch"), _number(told, "loss")))
+            self._add(None, ProgressPoint(now_s - self.start_s, _whole(told, "epoch"), _number(told, "loss")))
         elif "done" in told and "of" in told:
-            self._add(_whole(told, "of"), Point(now_s - self.start_s, _whole(told, "done")))
+            self._add(_whole(told, "of"), ProgressPoint(now_s - self.start_s, _whole(told, "done")))
         else:
             return False
         return True
 
-    def _add(self, of: int | None, point: Point) -> None:
+    def _add(self, of: int | None, point: ProgressPoint) -> None:
         if self.points and of != self.of:
             raise UserError(f"it reports {_work(self.of)} first, then {_work(of)}")
         if not self.points and of is None and point.count != 0:
@@ -94,7 +94,7 @@ def _number(told: dict[str, Any], name: str) -> float:
     return float(value)
 
 
-def found_target(points: Sequence[Point]) -> float:
+def found_target(points: Sequence[ProgressPoint]) -> float:
     """A target from a training without one: FALL of the way that its loss falls, rounded up to four digits."""
     losses = [point.loss for point in points if point.loss is not None]
     first, best = losses[0], min(losses)
@@ -108,7 +108,7 @@ def found_target(points: Sequence[Point]) -> float:
     return float(f"{rounded:.4g}") if rounded < first else target
 
 
-def curve(points: Sequence[Point], of: int | None, target: float | None) -> list[tuple[float, float]]:
+def curve(points: Sequence[ProgressPoint], of: int | None, target: float | None) -> list[tuple[float, float]]:
     """Progress over time, never falling, up to its end: the share of samples, or how far the loss has fallen."""
     made: list[tuple[float, float]] = []
     best = 0.0
@@ -120,7 +120,7 @@ def curve(points: Sequence[Point], of: int | None, target: float | None) -> list
     return made
 
 
-def _progress(point: Point, first: Point, of: int | None, target: float | None) -> float:
+def _progress(point: ProgressPoint, first: ProgressPoint, of: int | None, target: float | None) -> float:
     if of is not None:
         return point.count / of
     assert point.loss is not None

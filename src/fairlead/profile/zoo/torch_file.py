@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 _MAGIC = 0x1950A86A20F9469CFC6C
-_KINDS = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
+_DTYPES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
 
 
 @dataclass
 class _Storage:
     """A row of numbers that tensors look at; it is filled after the pickles are read."""
 
-    kind: np.dtype[Any]
+    dtype: np.dtype[Any]
     values: Any = None
 
 
@@ -35,13 +35,13 @@ class _Tensor:
     strides: tuple[int, ...]  # in numbers
 
     def array(self) -> Any:
-        size, numbers = self.storage.kind.itemsize, (self.first, *self.shape, *self.strides)
+        size, numbers = self.storage.dtype.itemsize, (self.first, *self.shape, *self.strides)
         if not all(isinstance(n, int) and n >= 0 for n in numbers) or len(self.shape) != len(self.strides):
             raise ValueError("a tensor has impossible sizes")
         if self.storage.values is None:
             raise ValueError("the numbers of a tensor are missing")
         if 0 in self.shape:
-            return np.empty(self.shape, self.storage.kind)
+            return np.empty(self.shape, self.storage.dtype)
         end = self.first + sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)) + 1
         if max(end, prod(self.shape)) > len(self.storage.values):  # steps of 0 would show a number many times
             raise ValueError("a tensor is larger than its numbers")
@@ -61,13 +61,13 @@ class _Reader(pickle.Unpickler):
             return OrderedDict
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
             return lambda storage, first, shape, strides, *_: _Tensor(storage, first, tuple(shape), tuple(strides))
-        if module == "torch" and name in _KINDS:
-            return _KINDS[name]
+        if module == "torch" and name in _DTYPES:
+            return _DTYPES[name]
         raise pickle.UnpicklingError(f"{module}.{name} is not a tensor")
 
     def persistent_load(self, told: Any) -> _Storage:
-        _, kind, key, *_ = told
-        return self.storages.setdefault(key, _Storage(kind))
+        _, dtype, key, *_ = told
+        return self.storages.setdefault(key, _Storage(dtype))
 
 
 def read_tensors(content: bytes) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def read_tensors(content: bytes) -> dict[str, Any]:
         count = int.from_bytes(file.read(8), "little", signed=True)
         if not 0 <= count <= len(content):
             raise ValueError("an impossible count of numbers")
-        storage.values = np.frombuffer(file.read(count * storage.kind.itemsize), storage.kind)
+        storage.values = np.frombuffer(file.read(count * storage.dtype.itemsize), storage.dtype)
     if not isinstance(told, dict) or not all(isinstance(tensor, _Tensor) for tensor in told.values()):
         raise ValueError("not a dictionary of tensors")
     return {name: tensor.array() for name, tensor in told.items()}

@@ -29,7 +29,7 @@ from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.plan_check import check_plan, check_workload
 from fairlead.sim.serving.world_arrays import STREAM, Plan
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _EPISODES: Final = 2**31  # of one seed
 SEEDS: Final = 2**32 - 1  #: Seeds of environments count modulo this, so that workloads' seeds fit into 63 bits.
 WORKLOAD_SEEDS: Final = 2**63  #: Workloads' seeds are below.
@@ -130,9 +130,9 @@ def _read(path: str | Path, file: Any) -> Worlds:
 
 
 def _workloads(seeds: list[int], file: Any) -> dict[int, DrawnWorkload]:
-    kinds = {"sizes": np.dtype(np.int64), "requests": REQUEST, "work": np.dtype(np.float64), "streams": STREAM}
-    arrays = {name: file[name] for name in kinds}
-    for name, dtype in kinds.items():
+    dtypes = {"sizes": np.dtype(np.int64), "requests": REQUEST, "work": np.dtype(np.float64), "streams": STREAM}
+    arrays = {name: file[name] for name in dtypes}
+    for name, dtype in dtypes.items():
         require(arrays[name].dtype == dtype, f"{name} has another type")
     sizes, requests, work, streams = arrays.values()
     require(sizes.shape == (len(seeds), 2) and sizes.min() >= 0 and len(set(seeds)) == len(seeds), "sizes don't fit")

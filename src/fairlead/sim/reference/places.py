@@ -61,7 +61,7 @@ class Place:
         """Time of one inference alone, on one server.
 
         Divided before it is added, as the engine does: where the energies of two candidates are equal but for rounding,
-        as those of two shares of one kind of device are, policies must see the same rounding.
+        as those of two shares of one type of device are, policies must see the same rounding.
         """
         latency, speed = self.variant.latency[self.node.device], self.part
         return latency.base_ms / speed + latency.per_kb_ms / speed * size_kb

@@ -95,16 +95,16 @@ class World:
     def run(self) -> None:
         """Let one thing happen after the other, until nothing is left."""
         while (due := min(self._coming(), default=(math.inf, 0, 0)))[0] < math.inf:
-            self.now, what, which = due
-            if what == 0:
+            self.now, event, which = due
+            if event == 0:
                 for job in self.stations[which].step():
                     self.makespan_ms = max(self.makespan_ms, self.now)
                     self._answered(job)
-            elif what == 1:
+            elif event == 1:
                 self._change_links(self.changes.pop(0))
-            elif what == 2:
+            elif event == 2:
                 self._unbind(self.ends.pop(0)[1])
-            elif what == 3:
+            elif event == 3:
                 job = heapq.heappop(self.travelling).job
                 job.reached_ms = self.now
                 self.station_of[job.place].reach(job)
@@ -113,7 +113,7 @@ class World:
                 self._enter(which)
 
     def _coming(self) -> Iterator[tuple[float, int, int]]:
-        """The next of each kind as (time, kind, which): the lowest comes first, also at the same instant."""
+        """The next of each event as (time, event, which): the lowest comes first, also at the same instant."""
         for i, station in enumerate(self.stations):
             yield station.next_ms(), 0, i
         if self.changes:

@@ -91,31 +91,32 @@ def _check_stations(plan: Plan) -> None:
             servers += int(deployments["servers"][d])
         else:
             here = plan.node_deployments[plan.node_first[n] : plan.node_first[n + 1]]
-            fits = station["kinds"] == len(here) and station["first"] == counts and len(here) > 0
+            fits = station["residents"] == len(here) and station["first"] == counts and len(here) > 0
             fits = fits and (deployments["station"][here] == q).all()
-            fits = fits and (deployments["kind"][here] == np.arange(len(here))).all()
+            fits = fits and (deployments["resident"][here] == np.arange(len(here))).all()
             fits = fits and _has_table(plan.degradation, station, len(here))
             counts += len(here)
         require(fits, "stations don't fit")
     queues = plan.stations["deployment"][deployments["station"]]
     require(((queues == np.arange(len(deployments))) | (queues == -1)).all(), "deployments' stations don't fit")
-    require((plan.stations["kinds"][plan.stations["deployment"] >= 0] == 0).all(), "stations don't fit")
+    require((plan.stations["residents"][plan.stations["deployment"] >= 0] == 0).all(), "stations don't fit")
 
 
-def _has_table(degradation: Any, station: Any, kinds: int) -> bool:
+def _has_table(degradation: Any, station: Any, residents: int) -> bool:
     """Whether the degradation of a shared node is all there."""
     at = int(station["table"])
     table = degradation[at:] if at >= 0 else degradation[:0]
     if station["linear"]:
-        return len(table) >= kinds**2 and bool(((table[: kinds**2] >= 0) & (table[: kinds**2] <= _MOST)).all())
+        slopes = table[: residents**2]
+        return len(slopes) == residents**2 and bool(((slopes >= 0) & (slopes <= _MOST)).all())
     if not len(table) or table[0] not in (1.0, 2.0):
         return False
     axes = int(table[0])
-    sizes, axis_of = table[1 : 1 + axes], table[1 + axes : 1 + axes + kinds]
-    if len(axis_of) < kinds or not ((sizes >= 1) & (sizes <= 1e6) & (sizes == np.floor(sizes))).all():
+    sizes, axis_of = table[1 : 1 + axes], table[1 + axes : 1 + axes + residents]
+    if len(axis_of) < residents or not ((sizes >= 1) & (sizes <= 1e6) & (sizes == np.floor(sizes))).all():
         return False
-    cells = table[1 + axes + kinds :][: kinds * int(sizes.prod())]
-    return len(cells) == kinds * int(sizes.prod()) and bool((cells >= 1).all())
+    cells = table[1 + axes + residents :][: residents * int(sizes.prod())]
+    return len(cells) == residents * int(sizes.prod()) and bool((cells >= 1).all())
 
 
 def check_workload(workload: DrawnWorkload, plan: Plan, sla_classes: int) -> None:

@@ -33,7 +33,7 @@ def join(plan: Any, world: Any, job: int, now_ms: float) -> None:
         _progress(plan, world, deployment.station, now_ms)
         world.jobs[job].left_ms = alone_ms
         _append(world, deployment.station, job)
-        world.counts[RUNNING, plan.stations[deployment.station].first + deployment.kind] += 1
+        world.counts[RUNNING, plan.stations[deployment.station].first + deployment.resident] += 1
         _plan_shared(plan, world, deployment.station, now_ms)
 
 
@@ -136,11 +136,11 @@ def _progress(plan: Any, world: Any, station_id: int, now_ms: float) -> None:
     state.changed_ms = now_ms
     if state.jobs == 0 or spent_ms <= 0.0:
         return
-    counts = world.counts[RUNNING, station.first : station.first + station.kinds]
+    counts = world.counts[RUNNING, station.first : station.first + station.residents]
     job = state.head
     while job >= 0:
         deployment, row = plan.deployments[world.jobs[job].deployment], world.rows[job]
-        world.jobs[job].left_ms -= spent_ms / slowdown(plan, station, counts, deployment.kind)
+        world.jobs[job].left_ms -= spent_ms / slowdown(plan, station, counts, deployment.resident)
         row.energy_mj += deployment.power_w * spent_ms / state.jobs
         row.price += deployment.price_per_ms * spent_ms / state.jobs
         job = world.jobs[job].next
@@ -153,14 +153,14 @@ def _progress(plan: Any, world: Any, station_id: int, now_ms: float) -> None:
 def _first_to_finish(plan: Any, world: Any, station_id: int) -> tuple[Any, Any, float]:
     """The running job that will be done first, the one before it in the list (-1: none), and in how many ms."""
     station, state = plan.stations[station_id], world.stations[station_id]
-    counts = world.counts[RUNNING, station.first : station.first + station.kinds]
+    counts = world.counts[RUNNING, station.first : station.first + station.residents]
     best, before_best, best_ms = np.int64(-1), np.int64(-1), np.inf
     before, job = np.int64(-1), state.head
     while job >= 0 and state.jobs > 0:
-        kind = plan.deployments[world.jobs[job].deployment].kind
+        resident = plan.deployments[world.jobs[job].deployment].resident
         left_ms = max(0.0, world.jobs[job].left_ms)
         if left_ms > 0.0:
-            left_ms *= slowdown(plan, station, counts, kind)
+            left_ms *= slowdown(plan, station, counts, resident)
         if left_ms < best_ms:
             best, before_best, best_ms = job, before, left_ms
         before, job = job, world.jobs[job].next
@@ -180,7 +180,7 @@ def _finish_shared(plan: Any, world: Any, station_id: int, now_ms: float) -> Non
     if following < 0:
         state.tail = before
     state.jobs -= 1
-    world.counts[RUNNING, station.first + plan.deployments[world.jobs[job].deployment].kind] -= 1
+    world.counts[RUNNING, station.first + plan.deployments[world.jobs[job].deployment].resident] -= 1
     world.rows[job].service_ms += now_ms - world.jobs[job].joined_ms
     answered(plan, world, index(job), now_ms)
 

@@ -44,7 +44,7 @@ def new_world(plan: Plan, workload: DrawnWorkload, room: float = 1.0, exclusions
 
 def _allocate(plan: Plan, requests: int, streams: int, exclusions: bool = False) -> World:
     d, q, n = len(plan.deployments), len(plan.stations), plan.links.shape[1]
-    kinds = int(plan.stations["kinds"].sum())
+    residents = int(plan.stations["residents"].sum())
     servers = int(plan.deployments["servers"][plan.stations["deployment"][plan.stations["deployment"] >= 0]].sum())
     leaves = 1 << max(0, (q - 1).bit_length())
     most_candidates = int(np.max(plan.models["last"] - plan.models["first"], initial=1))
@@ -66,7 +66,7 @@ def _allocate(plan: Plan, requests: int, streams: int, exclusions: bool = False)
         down=np.zeros((plan.links.shape[0], d), np.uint16),
         stations=np.zeros(q, STATION_STATE),
         servers=np.zeros(servers, SERVER),
-        counts=np.zeros((2, kinds), np.int64),
+        counts=np.zeros((2, residents), np.int64),
         heap=np.empty(requests, EVENT),
         times=np.zeros(leaves, np.float64),
         tree=np.zeros(2 * leaves, np.uint32),

@@ -139,7 +139,7 @@ class World(NamedTuple):
     down: Any  # uint16 (sites + N, D): reachability bits now
     stations: Any  # STATION_STATE (Q,)
     servers: Any  # SERVER
-    counts: Any  # int64 (2, kinds): of each shared node, promised and running
+    counts: Any  # int64 (2, residents): of each resident of each shared node, promised and running
     heap: Any  # EVENT (R,)
     times: Any  # float64 (P,): next event of each station, P a power of two
     tree: Any  # uint32 (2 P,): winner tree over times

@@ -31,13 +31,13 @@ from fairlead.policies.tasks.numba_signature import decide_signature, observatio
 from fairlead.policies.tasks.observe import Observations, new_observations, observe
 from fairlead.sim.tasks.counterfactual import compiled_worth, spare
 from fairlead.sim.tasks.engine import begin, over
-from fairlead.sim.tasks.numba_types import plan_type, room_type, wishes_type, worlds_type
+from fairlead.sim.tasks.numba_types import plan_type, proposals_type, room_type, worlds_type
 from fairlead.sim.tasks.plan import most_running
 from fairlead.sim.tasks.plan_check import check_task_worlds
-from fairlead.sim.tasks.rounds import go, leave_out, pass_step, shown, wish
+from fairlead.sim.tasks.proposals import Proposals, new_proposals
+from fairlead.sim.tasks.rounds import go, leave_out, pass_step, propose, shown
 from fairlead.sim.tasks.run_policy import new_placements
 from fairlead.sim.tasks.snapshot import Room, fill, new_room, view_inside
-from fairlead.sim.tasks.wishes import Wishes, new_wishes
 from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.worlds import new_worlds
 
@@ -62,7 +62,7 @@ class TaskBatch:
         self.finished = np.full(size, np.nan)  # mean completion time of the last episode that has ended
         self.episodes = np.zeros(size, np.int64)  # drawn so far, of each world
         self._next = np.zeros(size, np.int64), np.zeros(size)  # seed and rate of the episode that begins next
-        self._wishes = new_wishes(self.worlds)
+        self._proposals = new_proposals(self.worlds)
         self._parts = [(int(p[0]), int(p[-1]) + 1) for p in np.array_split(np.arange(size), min(size, THREADS))]
         self._rooms, self._spare = [new_room(plan, 0) for _ in self._parts], [spare(self.worlds) for _ in self._parts]
         self._pool = ThreadPoolExecutor(len(self._parts))
@@ -80,7 +80,7 @@ class TaskBatch:
     def step(self, slots: Any, allocations: Any, scores: Any) -> None:
         """Carry out what the agents want, begin anew what has ended, and observe."""
         told = self.rewards, self.ended, self.won, self.finished
-        wanted = slots, allocations, scores, self._wishes, self._prior, self._again
+        wanted = slots, allocations, scores, self._proposals, self._prior, self._again
         self._each(_compiled_step(), *self._next, self.observations, self._went, *wanted, *told)
         if self._again:
             self._prepare()
@@ -143,7 +143,7 @@ class TaskBatch:
         """
         team, own = np.zeros(self.size), np.zeros(self.won.shape)
         answers = [new_placements(self.plan, room) for room in self._rooms]
-        given = self.observations, *wanted, self._wishes, self._prior, self._went, *rule, steps, futures, team, own
+        given = self.observations, *wanted, self._proposals, self._prior, self._went, *rule, steps, futures, team, own
         kernel = compiled_worth()
         self._pooled(lambda i, world: kernel(*world, *self._spare[i], answers[i], *given))
         return team, own
@@ -174,13 +174,13 @@ def _begin(
 
 def _step(
     plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, seeds: Any, rates: Any, out: Observations,
-    went: Any, slots: Any, allocations: Any, scores: Any, wishes: Wishes, prior: int, again: bool,
+    went: Any, slots: Any, allocations: Any, scores: Any, proposals: Proposals, prior: int, again: bool,
     rewards: Any, ended: Any, won: Any, finished: Any,
 ) -> None:  # fmt: skip
     for b in range(first, last):
         before = worlds.world[b].alive_steps
-        wish(plan, worlds, b, out, slots, allocations, scores, wishes, went)
-        if go(plan, worlds, b, wishes, prior, went, won):
+        propose(plan, worlds, b, out, slots, allocations, scores, proposals, went)
+        if go(plan, worlds, b, proposals, prior, went, won):
             pass_step(plan, worlds, b, went)
         _to_next_choice(plan, worlds, b, room, out, went)
         rewards[b] = before - worlds.world[b].alive_steps
@@ -235,8 +235,8 @@ def _world_types() -> tuple[Any, ...]:
     return plan_type(), worlds_type(), room_type(), types.int64, types.int64
 
 
-_WHOLE, _REAL, _FLAGS = (types.Array(kind, 1, "C") for kind in (types.int64, types.float64, types.boolean))
-_WHOLES, _REALS, _MANY_FLAGS = (types.Array(kind, 2, "C") for kind in (types.int64, types.float64, types.boolean))
+_WHOLE, _REAL, _FLAGS = (types.Array(one, 1, "C") for one in (types.int64, types.float64, types.boolean))
+_WHOLES, _REALS, _MANY_FLAGS = (types.Array(one, 2, "C") for one in (types.int64, types.float64, types.boolean))
 
 
 @cache
@@ -246,7 +246,7 @@ def _compiled_begin() -> Any:
 
 @cache
 def _compiled_step() -> Any:
-    wanted = _WHOLES, _WHOLES, _REALS, wishes_type(), types.int64, types.boolean
+    wanted = _WHOLES, _WHOLES, _REALS, proposals_type(), types.int64, types.boolean
     told = _REAL, _FLAGS, _MANY_FLAGS, _REAL
     return typed_kernel(_step, *_world_types(), _WHOLE, _REAL, observations_type(), _MANY_FLAGS, *wanted, *told)
 

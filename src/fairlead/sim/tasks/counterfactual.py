@@ -26,53 +26,54 @@ from fairlead.policies.tasks.observe import Observations
 from fairlead.sim.tasks.drawn_tasks import draw_later
 from fairlead.sim.tasks.engine import advance, over
 from fairlead.sim.tasks.handle import carry_out
-from fairlead.sim.tasks.numba_types import plan_type, room_type, wishes_type, worlds_type
-from fairlead.sim.tasks.rounds import go, leave_out, pass_step, wish
+from fairlead.sim.tasks.numba_types import plan_type, proposals_type, room_type, worlds_type
+from fairlead.sim.tasks.proposals import NOTHING, Proposals, new_proposals
+from fairlead.sim.tasks.rounds import go, leave_out, pass_step, propose
 from fairlead.sim.tasks.snapshot import Room, fill, view_inside
-from fairlead.sim.tasks.wishes import NOTHING, Wishes, new_wishes
 from fairlead.sim.tasks.world_arrays import TaskPlan, TaskWorlds
 from fairlead.sim.tasks.worlds import copy_world, like
 
 _NOBODY: Final = -1  # is left out
 
-Spare = tuple[TaskWorlds, Wishes, Any, Any]  # a world, wishes, who went and who won
+Spare = tuple[TaskWorlds, Proposals, Any, Any]  # a world, proposals, who went and who won
 
 
 def spare(worlds: TaskWorlds) -> Spare:
     """Room for what is tried out in a copy of one such world."""
     copy = like(worlds)
-    return copy, new_wishes(copy), np.zeros(copy.queue.shape, np.bool_), np.zeros(copy.queue.shape, np.bool_)
+    return copy, new_proposals(copy), np.zeros(copy.queue.shape, np.bool_), np.zeros(copy.queue.shape, np.bool_)
 
 
 def _worth(
-    plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, copy: TaskWorlds, tried: Wishes,
+    plan: TaskPlan, worlds: TaskWorlds, room: Room, first: int, last: int, copy: TaskWorlds, tried: Proposals,
     copy_went: Any, won: Any, answer: Placements, seen: Observations, slots: Any, allocations: Any, scores: Any,
-    wishes: Wishes, prior: int, went: Any, decide: Any, parameters: Any, steps: int, futures: int, team: Any, own: Any,
+    proposals: Proposals, prior: int, went: Any, decide: Any, parameters: Any, steps: int, futures: int, team: Any,
+    own: Any,
 ) -> None:  # fmt: skip
     clusters, single = slots.shape[1], plan.rules[0].single
     for b in range(first, last):
-        wish(plan, worlds, b, seen, slots, allocations, scores, wishes, went)
+        propose(plan, worlds, b, seen, slots, allocations, scores, proposals, went)
         starters = 0
         for n in range(clusters):
-            starters += 1 if wishes.task[b, n] != NOTHING else 0
+            starters += 1 if proposals.task[b, n] != NOTHING else 0
         for f in range(futures):
             seed = int(uniform(worlds.world[b].seed, POLICY, f, worlds.world[b].now) * 2.0**52)
             _fork(plan, worlds, b, seed, copy, went, copy_went)
             before = _go_on(plan, copy, room, answer, decide, parameters, copy_went, steps)
             _fork(plan, worlds, b, seed, copy, went, copy_went)
-            end = steps - _decide(plan, copy, b, _NOBODY, wishes, prior, went, tried, copy_went, won)
+            end = steps - _decide(plan, copy, b, _NOBODY, proposals, prior, went, tried, copy_went, won)
             after = _go_on(plan, copy, room, answer, decide, parameters, copy_went, end)
             team[b] += (before - after) / futures
             for n in range(clusters):
                 # Without n's choice: the same as with it if it waits while others start, the rule at once if nobody
                 # else starts; else it is played.
                 alone = after if starters > 0 else before
-                acts = wishes.task[b, n] != NOTHING
+                acts = proposals.task[b, n] != NOTHING
                 if acts and starters == 1 and not single:
                     alone = before
                 elif acts or (single and not went[b, n]):
                     _fork(plan, worlds, b, seed, copy, went, copy_went)
-                    _decide(plan, copy, b, n, wishes, prior, went, tried, copy_went, won)
+                    _decide(plan, copy, b, n, proposals, prior, went, tried, copy_went, won)
                     alone = _go_on(plan, copy, room, answer, decide, parameters, copy_went, steps)
                 own[b, n] += (alone - after) / futures
 
@@ -88,15 +89,15 @@ def _fork(plan: TaskPlan, worlds: TaskWorlds, b: int, seed: int, copy: TaskWorld
 
 @inlined
 def _decide(
-    plan: TaskPlan, copy: TaskWorlds, b: int, out: int, wishes: Wishes, prior: int, went: Any, tried: Wishes,
+    plan: TaskPlan, copy: TaskWorlds, b: int, out: int, proposals: Proposals, prior: int, went: Any, tried: Proposals,
     copy_went: Any, won: Any,
 ) -> int:  # fmt: skip
-    """Carry out the wishes of world `b` in the copy, without those of agent `out`; how many steps went by."""
+    """Carry out the proposals of world `b` in the copy, without those of agent `out`; how many steps went by."""
     for n in range(went.shape[1]):
-        tried.task[0, n] = NOTHING if n == out else wishes.task[b, n]
-        tried.score[0, n] = wishes.score[b, n]
+        tried.task[0, n] = NOTHING if n == out else proposals.task[b, n]
+        tried.score[0, n] = proposals.score[b, n]
         for k in range(tried.amounts.shape[2]):
-            tried.amounts[0, n, k] = wishes.amounts[b, n, k]
+            tried.amounts[0, n, k] = proposals.amounts[b, n, k]
     passes = go(plan, copy, 0, tried, prior, copy_went, won)
     if out != _NOBODY:
         copy_went[0, out] = went[b, out]  # the rule decides for it
@@ -127,10 +128,10 @@ def _go_on(
 @cache
 def compiled_worth() -> Any:
     """The kernel of what decisions are worth."""
-    whole, real, flags = (types.Array(kind, 2, "C") for kind in (types.int64, types.float64, types.boolean))
+    whole, real, flags = (types.Array(one, 2, "C") for one in (types.int64, types.float64, types.boolean))
     row = types.Array(types.float64, 1, "C")
     world = plan_type(), worlds_type(), room_type(), types.int64, types.int64
-    tried = worlds_type(), wishes_type(), flags, flags, placements_type()
-    wanted = observations_type(), whole, whole, real, wishes_type(), types.int64, flags
+    tried = worlds_type(), proposals_type(), flags, flags, placements_type()
+    wanted = observations_type(), whole, whole, real, proposals_type(), types.int64, flags
     rule = types.FunctionType(decide_signature()), row, types.int64, types.int64
     return typed_kernel(_worth, *world, *tried, *wanted, *rule, row, real)

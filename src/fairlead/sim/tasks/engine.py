@@ -2,7 +2,7 @@
 
 Within a step nothing runs: placements are carried out one by one (`start`, `resize`, `preempt`, each False when it is
 not possible, and then nothing has changed). `advance` then runs every task for a step, frees what is done, lets tasks
-arrive and shows each cluster the earliest that wait for it. Called by `run_policy`, `wishes` and the planners.
+arrive and shows each cluster the earliest that wait for it. Called by `run_policy`, `proposals` and the planners.
 """
 
 from __future__ import annotations

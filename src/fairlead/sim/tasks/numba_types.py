@@ -9,8 +9,8 @@ import numpy as np
 
 from fairlead.domain.task_records import PENDING, RUNNING
 from fairlead.policies.tasks.numba_signature import tuple_type
+from fairlead.sim.tasks.proposals import Proposals
 from fairlead.sim.tasks.snapshot import Room
-from fairlead.sim.tasks.wishes import Wishes
 from fairlead.sim.tasks.world_arrays import LINK_CHANGE, LINK_STATE, TASK, TASK_RULES, WORLD, TaskPlan, TaskWorlds
 
 _I, _F = np.int32, np.float64
@@ -44,9 +44,9 @@ def worlds_type() -> Any:
 
 
 @cache
-def wishes_type() -> Any:
-    """Of `Wishes`."""
-    return tuple_type(Wishes, (_I, 2), (_I, 3), (_F, 2), (_F, 2))
+def proposals_type() -> Any:
+    """Of `Proposals`."""
+    return tuple_type(Proposals, (_I, 2), (_I, 3), (_F, 2), (_F, 2))
 
 
 @cache

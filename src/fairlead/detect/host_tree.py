@@ -27,7 +27,7 @@ _TOLD = {  # else it is absent, or has no value now: a device may go away while 
 
 
 @dataclass
-class Tree:
+class HostTree:
     """The files below `root`. Paths are as on that host, with or without their leading slash."""
 
     root: Path = Path("/")
