@@ -311,6 +311,7 @@ FAULTS: dict[str, tuple[Fallback, Spoil]] = {
     "a torn model": (Fallback.CORRUPT, lambda f: _replace_model(f, (f / "model.onnx").read_bytes()[:-40])),
     "another model": (Fallback.CORRUPT, lambda f: _replace_model(f, bundles.linear(np.zeros((2, 2)), [0.0, 0.0]))),
     "another format": (Fallback.VERSION, lambda f: bundles.edit(f, format=99)),
+    "a format of many numbers": (Fallback.VERSION, lambda f: bundles.edit(f, format=[0] * 9999)),
     "other features": (Fallback.VERSION, lambda f: bundles.edit(f, features="dispatch-0")),
     "out of range": (Fallback.RANGE, _narrow),
     "no numbers": (Fallback.OUTPUT, _poison),
@@ -322,7 +323,8 @@ def test_a_dispatcher_with_a_fault_falls_back(tmp_path: Path, case: str) -> None
     reason, spoil = FAULTS[case]
     folder = bundles.dispatcher(tmp_path / "mine", fallback="least-outstanding")
     spoil(folder)
-    live = Dispatcher("bundle", Bundle(folder))
+    live = Dispatcher("bundle", bundle := Bundle(folder))
+    assert bundle.fault is None or len(bundle.fault.why) < 600  # it is told in a line
     question = snapshot(proc_ms=[1.0, 2.0, 3.0], in_flight=[2.0, 1.0, 0.0], load=[2.0, 1.0, 0.0])
     assert [ask(live, *question) for _ in range(2)] == [2, 2]  # the rule's choice; the model's would be 0
     assert (live.decisions, dict(live.fallbacks)) == (2, {reason: 2})

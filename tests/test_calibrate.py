@@ -75,7 +75,7 @@ class TestElsewhere:
             (["--from", "resnet50=nan"], "--from resnet50=nan: expected MODEL=MS"),
             (["--from", "resnet50=3", "--train"], "--train times this machine"),
             (["--name", "My Board"], "--name My Board: expected small letters"),
-            (["--threads", "0"], "--threads 0: expected a whole number from 1 on"),
+            (["--threads", "0"], "--threads: expected a whole number from 1 to 1,024, got '0'"),
             (["--busy-w", "0"], "--busy-w 0: expected a number above 0"),
             (["--output", "here.yaml"], "--output here.yaml: its name should end in .json"),
             (["--output", "/no/where.json"], "the folder /no does not exist"),

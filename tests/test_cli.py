@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.cli.main import _RUN, main
+from fairlead.cli.main import _RUN, _parser, main
 from processes import alive, children, started
 
 FAIRLEAD = [sys.executable, "-m", "fairlead"]
@@ -35,16 +35,28 @@ WRONG = [
     (["compare", "full-edge", "--policies", "closst"], "unknown policy 'closst' (did you mean 'closest'?)"),
     (["compare", "full-edge", "--policies", "ruels,ecsrl"], "unknown policy 'ruels' (did you mean 'rules'?)"),
     (["compare", "full-edge", "--policies", ","], "--policies: names are missing"),
-    (["compare", "full-edge", "--seeds", "0"], "--seeds 0: 1 to 1,000,000 are possible"),
-    (["compare", "full-edge", "--seeds", "many"], "invalid int value: 'many'"),
-    (["compare", "full-edge", "--jobs", "0"], "--jobs 0: at least 1 is needed"),
+    (
+        ["compare", "full-edge", "--seeds", "0"],
+        "--seeds: expected a whole number from 1 to 1,000,000, got '0'",
+    ),
+    (
+        ["compare", "full-edge", "--seeds", "many"],
+        "expected a whole number from 1 to 1,000,000, got 'many'",
+    ),
+    (["compare", "full-edge", "--seeds", "9" * 5000], "expected a whole number from 1 to 1,000,000, got '99999"),
+    (["compare", "full-edge", "--jobs", "0"], "argument --jobs: expected a whole number from 1 to 10,000, got '0'"),
     (["compare", "full-edge", "--sets", "rate=1"], "unrecognized arguments: --sets rate=1"),
     (["compare", "full-edge", "--set", "rat=1"], "unknown field (did you mean 'rate'?)"),
+    (
+        ["compare", "full-edge", "--set", "unknown=1"],
+        "(known: admit, assumed, dispatch, duration_s, offload_",
+    ),
     (["compare", "full-edge", "--json", "/nowhere/out.json"], "the folder /nowhere does not exist"),
-    (["compare", "full-edge", "--first-seed", "-1"], "--first-seed -1: expected a whole number from 0"),
-    (["compare", "full-edge", "--first-seed", "2147483648"], "all seeds below 2^31"),
+    (["compare", "full-edge", "--first-seed", "-1"], "argument --first-seed: expected a whole number from 0 to 2,147"),
+    (["compare", "full-edge", "--first-seed", "2147483647"], "--first-seed 2147483647: expected all seeds below 2^31"),
     (["compare", "full-edge", "--jobs", "2", "--ray", "auto"], "argument --ray: not allowed with argument --jobs"),
     (["compare", "full-edge", "--ray", "local"], "--ray local: expected host:port, auto or ray://host:port"),
+    (["compare", "full-edge", "--ray", f"{'a' * 5000}:1"], ":1: no Ray cluster answers there"),
     (["compare", "full-edge", "--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1: no Ray cluster answers there"),
     (["compare", "full-edge", "--checkpoint", "/nowhere/kept"], "/nowhere/kept: can't keep the checkpoint there"),
     (["compare", "full-edge", "--checkpoint", "x.json", "--json", "x.json"], "x.json: --json and --checkpoint need"),
@@ -71,6 +83,30 @@ def test_wrong_input_gets_one_line_and_exit_code_2(arguments: list[str], message
     assert message in done.stderr
     assert done.stderr.startswith("fairlead: ")
     assert len(done.stderr.splitlines()) == 1
+    assert max(map(len, done.stderr.split())) <= 210  # what was typed is cut where it is long
+
+
+def typed_options(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """The options of a command, and of those below it, whose text is turned into something else."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from typed_options(below)
+        elif action.type is not None:
+            yield action
+
+
+def test_every_option_for_a_number_says_what_it_expects() -> None:
+    options = list(typed_options(_parser()))
+    assert len(options) > 30
+    for option in options:
+        assert callable(option.type)
+        for text in ("abc", "", "x" * 5000):
+            with pytest.raises(argparse.ArgumentTypeError, match=r"^expected a .*number.*, got '") as error:
+                option.type(text)
+            assert len(str(error.value)) < 200
+        if option.default is not None:
+            assert option.type(str(option.default)) == option.default
 
 
 def test_help_comes_in_under_half_a_second_and_has_examples() -> None:

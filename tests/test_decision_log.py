@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -117,7 +120,8 @@ def test_a_full_log_has_the_probability_of_rules_that_draw(rich: Scenario) -> No
     short = simulate(rich, "random", 3)
     assert np.isnan(short.rows["probability"]).all()
     assert short.account.decisions == run.account.decisions == len(asked)
-    assert (simulate(rich, "least-outstanding", 3).rows["probability"][decided(run.rows)] == 1.0).any()
+    certain = simulate(rich, "least-outstanding", 3).rows
+    assert (certain["probability"][decided(certain)] == 1.0).all()
 
 
 def test_a_bundle_without_a_model_leaves_rows_of_its_rule(tmp_path: Path, rich: Scenario) -> None:
@@ -221,6 +225,33 @@ def test_a_live_log_has_the_figures_of_a_run() -> None:
     assert general(figures) == general(run)
 
 
+def test_requests_under_way_and_times_that_are_unknown_are_in_no_mean() -> None:
+    """Five more: two under way, one of them sent off; two answered that take no time alone or an unknown one, which
+    have latencies of 30 ms, and one served in 12 ms instead of 10.
+    """
+    log = live()
+    requests, rows = np.zeros(8, REQUEST), np.zeros(8, DECISION)
+    requests[:3], rows[:3] = log.requests, log.rows
+    requests["size_kb"][3:], requests["now_ms"][3:] = 1.0, 300.0
+    rows["time_ms"][3:], rows["second"][3:] = 300.0, -1
+    rows["choice"][3:], rows["node"][3:] = [-1, 0, 0, 0, 0], [-1, 0, 0, 0, 0]
+    rows["outcome"][3:] = Outcome.PENDING, Outcome.PENDING, Outcome.LATE, Outcome.LATE, Outcome.INACCURATE
+    rows["service_ms"][5:], rows["latency_ms"][5:] = [20.0, 20.0, 12.0], [30.0, 30.0, 14.0]
+    work = np.array([*log.work, 1.0, 1.0, 0.0, np.nan, 1.0])
+    log = DecisionLog(log.context, requests, rows, work)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figures = serving_figures(log)
+        assert figures["latency_mean_ms"] == 22.0  # (12 + 24 + 30 + 30 + 14) / 5
+        assert figures["latency_p50_ms"] == 24.0
+        assert figures["degradation"] == pytest.approx(1.4)  # (1 + 2 + 1.2) / 3; 20 / 0 and 20 / NaN are left out
+        assert sum(serving_bins(log)["latency"]) == 5
+        for rest, work in ((rows[3:5], log.work[3:5]), (rows[5:7], log.work[5:7])):
+            few = serving_figures(DecisionLog(log.context, requests[: len(rest)], rest, work))
+            assert np.isnan(few["degradation"])
+    assert np.isnan(serving_figures(DecisionLog(log.context, requests[3:5], rows[3:5], work))["latency_mean_ms"])
+
+
 # ---- files
 
 
@@ -299,6 +330,82 @@ def test_what_is_measured_while_a_log_is_written_goes_to_its_end(tmp_path: Path)
         writer.add(log)
         writer.context = log.context
     assert_same(read_log(tmp_path / "log.parquet"), log)
+
+
+def test_a_context_that_can_not_be_written_is_refused_where_it_is_set(tmp_path: Path) -> None:
+    log = live()
+    odd = replace(log.context, settings={"place": {1, 2}})
+    told = "context.settings.place: a decision log can't hold {1, 2}"
+    with pytest.raises(ValueError, match=re.escape(told)), log_writer(tmp_path / "log.parquet", odd):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    with log_writer(tmp_path / "log.parquet", log.context, exclusions=True) as writer:
+        writer.add(log)
+        for wrong in (odd, replace(log.context, end_ms=float("nan")), replace(log.context, end_ms=-np.inf)):
+            with pytest.raises(ValueError, match="a decision log can't hold"):
+                writer.context = wrong
+    assert_same(read_log(tmp_path / "log.parquet"), log)  # what was written before is not lost
+
+
+def test_numbers_of_numpy_in_a_context_are_plain_ones_in_the_file(tmp_path: Path) -> None:
+    settings = {"seed": np.int64(7), "load": np.float32(0.5), "rates": np.array([1.0, 2.0]), "on": np.True_, "by": (1,)}
+    context = replace(live().context, decisions=np.int64(3), settings=MappingProxyType(settings))
+    write_log(replace(live(), context=context), tmp_path / "log.parquet")
+    read = read_log(tmp_path / "log.parquet").context
+    plain = {"seed": 7, "load": 0.5, "rates": [1.0, 2.0], "on": True, "by": [1]}
+    assert read == replace(context, settings=plain)
+    assert type(read.decisions) is int
+
+
+def test_metadata_are_json_for_any_reader_where_a_number_is_infinite(tmp_path: Path) -> None:
+    nodes = (replace(live().context.nodes[0], work_per_ms=np.inf),)
+    log = replace(live(), context=replace(live().context, nodes=nodes, settings={"limit": np.inf}))
+    write_log(log, tmp_path / "log.parquet")
+    metadata = pyarrow.parquet.ParquetFile(tmp_path / "log.parquet").metadata.metadata[b"fairlead.decision_log"]
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    about = json.loads(metadata, parse_constant=refuse)
+    assert about["context"]["nodes"][0]["work_per_ms"] is None
+    read = read_log(tmp_path / "log.parquet")
+    assert_same(replace(read, context=replace(read.context, settings=log.context.settings)), log)
+    assert read.context.settings == {"limit": None}  # nothing says that this is a number
+
+
+NUMBERS = [
+    ("requests", "tenant", 9),
+    ("requests", "model", 1),
+    ("requests", "site", 7),
+    ("rows", "choice", 5),
+    ("rows", "choice", -2),
+    ("rows", "node", 99),
+    ("rows", "variant", 4),
+    ("rows", "second", 1),
+    ("rows", "shadow", -3),
+    ("rows", "decided_by", 3),
+    ("rows", "fallback", 200),
+    ("rows", "outcome", 5),
+    ("rows", "reason", 3),
+]
+
+
+@pytest.mark.parametrize(("part", "field", "number"), NUMBERS)
+def test_a_number_that_stands_for_nothing_is_refused_before_anything_is_written(
+    tmp_path: Path, part: str, field: str, number: int
+) -> None:
+    log = live()
+    getattr(log, part)[field][1] = number
+    with pytest.raises(ValueError, match=f"^the column {field} has {number}, which is not among what the log names$"):
+        write_log(log, tmp_path / "log.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bits_that_are_no_reason_are_refused(tmp_path: Path) -> None:
+    log = live()
+    log.exclusions[1, 0] = 130
+    with pytest.raises(ValueError, match=r"^the column excluded has 130, which is more than the bits of the reasons$"):
+        write_log(log, tmp_path / "log.parquet")
 
 
 def test_two_policies_of_one_name_are_told_apart_by_their_hash(tmp_path: Path) -> None:

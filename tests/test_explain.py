@@ -347,7 +347,7 @@ def test_the_report_is_made_fresh_and_from_the_file(tmp_path: Path, capsys: pyte
         (("--policy", "./s", "--request", "3"), "--request 3: ./s decides on windows: give a time with --at"),
         (("--policy", "./d"), "one of the arguments --at --request is required"),
         (("--policy", "./d", "--at", "1", "--request", "3"), "not allowed with argument"),
-        (("--policy", "./d", "--at", "1", "--seed", "-1"), "--seed -1: expected a whole number"),
+        (("--policy", "./d", "--at", "1", "--seed", "-1"), "--seed: expected a whole number from 0 to 2,147,483,647"),
         (("--policy", "./broken", "--at", "1"), "policy './broken' can't be asked here (model.onnx: No such file"),
         (("--policy", "./hasty", "--at", "1"), "it was trained on windows of 10 ms, here they are 250 ms"),
         (("--policy", "./atypical", "--at", "1"), "typical in manifest.json needs "),

@@ -499,9 +499,9 @@ def test_one_model_becomes_a_curve(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["small.onnx", "--max", "0"], "--max 0: 1 to 12 workloads of each model are possible"),
-        (["small.onnx", "--repeats", "0"], "--repeats 0: expected a whole number from 1 to 10"),
-        (["small.onnx", "--threads", "-1"], "--threads -1: expected a whole number from 1 to 1024"),
+        (["small.onnx", "--max", "0"], "argument --max: expected a whole number from 1 to 12, got '0'"),
+        (["small.onnx", "--repeats", "0"], "argument --repeats: expected a whole number from 1 to 10, got '0'"),
+        (["small.onnx", "--threads", "-1"], "argument --threads: expected a whole number from 1 to 1,024, got '-1'"),
         (["small.onnx", "--memory-mb", "0"], "--memory-mb 0: expected a number above 0"),
         (["small.onnx", "--wait", "-1"], "--wait -1: expected seconds, 0 or more"),
         (["small.onnx", "--memory-mb", "nan"], "--memory-mb nan: expected a number above 0"),
@@ -509,6 +509,7 @@ def test_one_model_becomes_a_curve(
         (["none.onnx"], "none.onnx: can't read it: No such file"),
         (["efficientnet-lit0"], "neither a file nor a model of `fairlead models` (did you mean 'efficientnet-lite0'?)"),
         (["small.onnx", "--size", "h"], "--size h: expected [MODEL:]NAME=N, as in height=224"),
+        (["small.onnx", "--size", f"h={9:9<5000}"], "999: expected [MODEL:]NAME=N"),
         (["small.onnx", "large.onnx", "--size", "h=3"], "--size h=3: say of which model, as in small.onnx:h=3"),
         (
             ["small.onnx", "--size", "smal.onnx:h=3"],

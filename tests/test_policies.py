@@ -228,6 +228,15 @@ def test_least_taken_counts_what_a_slow_network_would_make_late():
     assert decide(policy, make_request(deadline_ms=130.0, min_accuracy=0.6), TAKEN, exclude(5, 3, 4)) == 1
 
 
+def test_least_taken_counts_what_rounding_alone_makes_late_as_in_time():
+    """Completion 2 * 1 + 3 + 1 + 4 * 1 = 10, as for `in_time`: up to 1e-9 ms above the deadline are rounding."""
+    place = make_candidates(net_ms=1.0, transfer_ms=3.0, queue_ms=1.0, proc_ms=4.0)
+    for below_ms, choice in ((0.0, 0), (5.7e-14, 0), (0.9e-9, 0), (1.1e-9, -1)):
+        request = make_request(deadline_ms=10.0 - below_ms)
+        for name in ("least-taken", "early-drop"):
+            assert decide(find(name), request, place, exclude(1)) == choice
+
+
 def test_least_taken_turns_away_what_no_place_answers_accurately_in_time():
     policy = find("least-taken")
     assert decide(policy, make_request(deadline_ms=100.0, min_accuracy=0.6), TAKEN, exclude(5, 4)) == 1

@@ -209,7 +209,7 @@ def test_the_command_prints_the_tables_and_writes_the_document(
     ("arguments", "message"),
     [
         (["degradation", "simulate", "full-edge"], "full-edge: no node is shared: there is no interference"),
-        (["degradation", "simulate", "ecsrl", "--max", "0"], "--max 0: 1 to 12 workloads of each model are possible"),
+        (["degradation", "simulate", "ecsrl", "--max", "0"], "--max: expected a whole number from 1 to 12, got '0'"),
         (["degradation", "simulate", "ecsrl", "--json", "/nowhere/out.json"], "the folder /nowhere does not exist"),
         (
             ["degradation", "simulate", "ecsrl", "--json", "x.html", "--report", "x.html"],

@@ -63,6 +63,17 @@ def test_a_relative_folder_of_xdg_is_ignored_as_its_specification_says(
         assert folder() == usual
 
 
+@pytest.mark.parametrize("home", ["", "here", "./here", "~"])
+def test_a_home_that_is_empty_or_relative_is_none(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For `os.path.expanduser` an empty one is the root of the file system."""
+    monkeypatch.setenv("HOME", home)
+    for variable, folder in (("XDG_CACHE_HOME", user_cache), ("XDG_DATA_HOME", user_data)):
+        monkeypatch.delenv(variable, raising=False)
+        assert folder() is None
+        monkeypatch.setenv(variable, "/there")
+        assert folder() == Path("/there/fairlead")
+
+
 class TestCompiledCode:
     def test_its_folder_is_closed_to_others(self, own_cache: Path) -> None:
         folder, why = compile_cache._open_cache()

@@ -6,6 +6,7 @@ Imports are lazy: `fairlead --help` loads neither NumPy nor Numba, and nothing h
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -23,7 +24,7 @@ from fairlead.cli.models.profile_options import add_profile
 from fairlead.cli.standard_streams import STANDARD_OUTPUT, note, prepare
 from fairlead.cli.trace.options import add_trace
 from fairlead.cli.train.options import add_train
-from fairlead.domain.errors import UserError, error_line, nearest
+from fairlead.domain.errors import NO_WORKING_FOLDER, RunError, UserError, error_line, nearest
 from fairlead.measure.interrupts import on_stop
 
 _EXAMPLES = """\
@@ -117,6 +118,10 @@ _RUN = {
 }
 
 
+#: Errors that a name has, wherever it is used; the machine is in order.
+_OF_A_NAME = {errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR}
+
+
 def _run(arguments: list[str]) -> int:
     parser = _parser()
     command = next((a for a in arguments if not a.startswith("-")), None)
@@ -142,8 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
             finally:
                 sys.stdout.flush()  # here, where a reader that has gone is no error
     except UserError as error:
-        note(f"fairlead: {error_line(error)}")
-        return error.exit_code
+        return _told(error)
     except KeyboardInterrupt:
         note("fairlead: interrupted")
         return 130
@@ -153,12 +157,31 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         if error.filename == STANDARD_OUTPUT:
             _silence()
-        why = error.strerror or error
-        note(f"fairlead: {error.filename}: {why}" if error.filename else f"fairlead: {why}")
-        return 1
+        return _told(_explained(error))
     except MemoryError:
-        note("fairlead: out of memory")
-        return 1
+        return _told(RunError("out of memory"))
+
+
+def _told(error: UserError) -> int:
+    """Say what is wrong; the exit code."""
+    note(f"fairlead: {error_line(error)}")
+    return error.exit_code
+
+
+def _explained(error: OSError) -> UserError:
+    """An error of the system as one of ours: of the input where a name or the working folder is at fault."""
+    if error.filename is None and error.errno == errno.ENOENT and not _working_folder():
+        return UserError(NO_WORKING_FOLDER)
+    why = error.strerror or str(error)
+    kind = UserError if error.errno in _OF_A_NAME else RunError
+    return kind(f"{error.filename}: {why}" if error.filename else why)
+
+
+def _working_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def _silence() -> None:

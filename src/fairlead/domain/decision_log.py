@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.domain.outcomes import Fallback, Reason
+from fairlead.domain.outcomes import Fallback, Outcome, Reason
 
 
 @dataclass(frozen=True)
@@ -107,3 +107,8 @@ def fill_decisions(rows: Any, decided_by: Any = 0, probability: Any = float("nan
 def decided(rows: Any) -> Any:
     """Which rows a policy was asked about: those neither bound before nor without a feasible candidate."""
     return (rows["bound"] == 0) & ((rows["choice"] >= 0) | (rows["reason"] == Reason.DECLINED))
+
+
+def delivered(rows: Any) -> Any:
+    """Which rows have an answer: neither rejected nor, in a log of live requests, still under way."""
+    return (rows["outcome"] != Outcome.REJECTED) & (rows["outcome"] != Outcome.PENDING)

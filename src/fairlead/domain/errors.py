@@ -20,6 +20,10 @@ _UNPRINTABLE = re.compile(
 _MOST_COMPARED = 1000
 _LONGEST_NAME, _MOST_NAMES, _LONGEST_VALUE, _LONGEST_LINE = 200, 60, 100, 500
 _LONGEST_SHOWN = 3000  # more than any list of known names in a message
+_LONG_WORD = re.compile(r"\S{301,}")  # no name of a file is as long, and few paths are
+_KEPT_OF_WORD = 100  # at either end
+
+NO_WORKING_FOLDER = "the working folder no longer exists; change to another one"
 
 
 class UserError(Exception):
@@ -40,7 +44,7 @@ class PolicyError(Exception):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """' (did you mean X?)' for the known name nearest to `name`, or the known names when none is near."""
-    known = sorted(known)
+    known = sorted(set(known))
     comparable = len(name) <= _LONGEST_NAME and len(known) <= _MOST_COMPARED
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5) if comparable else []
     if close:
@@ -78,7 +82,8 @@ def printable(text: str) -> str:
 
 
 def error_line(error: BaseException) -> str:
-    """An error as the one line that is shown: what does not print is spelled out, the middle of a long line is cut."""
+    """An error as the one line that is shown: what does not print is spelled out, long words and lines are cut."""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(error))
+    text = _LONG_WORD.sub(lambda word: f"{word[0][:_KEPT_OF_WORD]}...{word[0][-_KEPT_OF_WORD:]}", text)
     half = _LONGEST_SHOWN // 2
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:half]} ... {text[-half:]}"

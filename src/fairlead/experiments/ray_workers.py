@@ -92,7 +92,7 @@ def check_address(address: str) -> None:
     if match["port"]:
         try:
             socket.create_connection((match["host"], int(match["port"])), timeout=5).close()
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             raise UserError(f"{_no_answer(address)} ({error})") from None
 
 

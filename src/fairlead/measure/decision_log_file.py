@@ -8,9 +8,10 @@ bit.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -19,8 +20,8 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from fairlead import __version__
-from fairlead.domain.decision_log import DecisionLog, LogContext
-from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.decision_log import DecisionLog, LogContext, LoggedDeployment, LoggedNode
+from fairlead.domain.errors import UserError, one_line, shown
 from fairlead.domain.outcomes import REASON_NAMES
 from fairlead.domain.records import DECISION, REQUEST
 from fairlead.measure.decision_log_columns import ASKED, COLUMNS, DECIDED, Numbers, Words
@@ -44,8 +45,7 @@ def log_writer(path: Path, context: LogContext, exclusions: bool = False) -> Ite
     arrow = _pyarrow()
     with whole_file(path) as file, arrow.parquet.ParquetWriter(file, _schema(exclusions), compression="zstd") as out:
         yield (writer := LogWriter(out, context, exclusions))
-        about = {"schema": VERSION, "fairlead": __version__, "context": asdict(writer.context)}
-        out.add_key_value_metadata({_METADATA: json.dumps(about)})
+        out.add_key_value_metadata({_METADATA: writer.metadata})
 
 
 class LogWriter:
@@ -55,8 +55,18 @@ class LogWriter:
         self.context = context
         self._out, self._schema = out, _schema(exclusions)
 
+    @property
+    def context(self) -> LogContext:
+        """What rows refer to. It can't be set to what a file can't hold: that costs no row that is written already."""
+        return self._context
+
+    @context.setter
+    def context(self, context: LogContext) -> None:
+        self.metadata = _as_metadata(context)
+        self._context = context
+
     def add(self, part: DecisionLog) -> None:
-        """Append a row group."""
+        """Append a row group. Raises ValueError for numbers that stand for nothing; then none of it is written."""
         arrow = _pyarrow()
         records = {"requests": part.requests, "rows": part.rows}
         made: dict[str, Any] = {}
@@ -65,11 +75,11 @@ class LogWriter:
                 where, field = column.fields[0]
                 made[column.name] = arrow.array(records[where][field].astype(column.dtype))
             else:
-                values = column.values(self.context)
-                made[column.name] = _worded(records[column.part][column.field], list(values), list(values.values()))
+                numbers, values = records[column.part][column.field], column.values(self.context)
+                made[column.name] = _worded(column.name, numbers, list(values), list(values.values()), column.empty)
         who = part.rows["decided_by"]
-        made["decided_by"] = _worded(who, [p.name for p in self.context.policies])
-        made["decided_by_hash"] = _worded(who, [p.hash for p in self.context.policies])
+        made["decided_by"] = _worded("decided_by", who, [p.name for p in self.context.policies], empty=-1)
+        made["decided_by_hash"] = _worded("decided_by_hash", who, [p.hash for p in self.context.policies], empty=-1)
         made["work"] = arrow.array(np.ascontiguousarray(part.work))
         if part.exclusions is not None:
             made |= _candidates(self.context, part)
@@ -130,12 +140,39 @@ def _schema(exclusions: bool) -> Any:
 # ---- writing
 
 
-def _worded(numbers: Any, words: Sequence[str], values: Sequence[int] | None = None) -> Any:
-    """Numbers as words; those of no word are empty. Without `values` a number is the place of its word."""
+def _as_metadata(context: LogContext) -> str:
+    """The context as JSON, which has no infinity: null stands for it. Raises ValueError for what JSON can't hold."""
+    about = {"schema": VERSION, "fairlead": __version__, "context": _plain(context, "context")}
+    return json.dumps(about, allow_nan=False)
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A value of a context as JSON has it."""
+    if is_dataclass(value):
+        value = {f.name: getattr(value, f.name) for f in fields(value)}
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, where) for item in value]
+    if isinstance(value, float) and value == math.inf:
+        return None
+    if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise ValueError(f"{where}: a decision log can't hold {shown(value)}, which JSON has no form for")
+
+
+def _worded(
+    column: str, numbers: Any, words: Sequence[str], values: Sequence[int] | None = None, empty: int | None = None
+) -> Any:
+    """Numbers as words; `empty` has none. Without `values` a number is the place of its word."""
     arrow, numbers = _pyarrow(), numbers.astype(np.int64)
     indices = np.full(len(numbers), -1, np.int32)
     for i, value in enumerate(range(len(words)) if values is None else values):
         indices[numbers == value] = i
+    if (wordless := numbers[(indices < 0) & (numbers != empty)]).size:
+        raise ValueError(f"the column {column} has {wordless[0]}, which is not among what the log names")
     return arrow.DictionaryArray.from_arrays(arrow.array(indices, mask=indices < 0), arrow.array(words, arrow.string()))
 
 
@@ -146,9 +183,12 @@ def _candidates(context: LogContext, part: DecisionLog) -> dict[str, Any]:
     counts = np.where(followed, 0, np.array([len(r) for r in ranges])[models])
     request = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(request)) - np.repeat(np.cumsum(counts) - counts, counts)  # among its candidates
-    names = _worded(np.array([r.start for r in ranges])[models[request]] + place, [d.name for d in context.deployments])
+    numbers = np.array([r.start for r in ranges])[models[request]] + place
+    names = _worded("candidates", numbers, [d.name for d in context.deployments])
     bits, codes = np.unique(part.exclusions[request, place], return_inverse=True)
-    why = _worded(codes, [" ".join(name for bit, name in REASON_NAMES.items() if value & bit) for value in bits])
+    if (nameless := bits[(bits & ~np.uint16(sum(REASON_NAMES))) > 0]).size:
+        raise ValueError(f"the column excluded has {nameless[0]}, which is more than the bits of the reasons")
+    why = _worded("excluded", codes, [" ".join(name for bit, name in REASON_NAMES.items() if v & bit) for v in bits])
     arrow = _pyarrow()
     offsets = arrow.array(np.append(0, np.cumsum(counts)).astype(np.int32), mask=np.append(followed, False))
     columns = {"candidates": names, "excluded": why}
@@ -168,7 +208,7 @@ def _context(path: Path, metadata: dict[bytes, bytes]) -> LogContext:
                 f"{path}: a decision log of schema {version} (fairlead {about.get('fairlead')}), this fairlead "
                 f"({__version__}) reads {VERSION}"
             )
-        context = TypeAdapter(LogContext).validate_python(about["context"])
+        context = TypeAdapter(LogContext).validate_python(_with_infinities(about["context"]))
         fault = _fault(context)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
@@ -177,6 +217,18 @@ def _context(path: Path, metadata: dict[bytes, bytes]) -> LogContext:
         fault = one_line(error)
     if fault:
         raise UserError(f"{path}: damaged metadata of a decision log: {fault}")
+    return context
+
+
+def _with_infinities(context: dict[str, Any]) -> dict[str, Any]:
+    """The context as `_as_metadata` got it: where a number is expected, null is infinity."""
+    for kind, made in (
+        (LogContext, [context]),
+        (LoggedNode, context.get("nodes", [])),
+        (LoggedDeployment, context.get("deployments", [])),
+    ):
+        for one in made:
+            one |= {f.name: math.inf for f in fields(kind) if f.type == "float" and one.get(f.name, 0) is None}
     return context
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead.domain.decision_log import DecisionLog, LogContext
+from fairlead.domain.decision_log import DecisionLog, LogContext, delivered
 from fairlead.domain.outcomes import Fallback, Outcome
 
 _MOST_BINS: Final = 120
@@ -40,7 +40,7 @@ def serving_bins(log: DecisionLog) -> dict[str, Any]:
     edges_ms = np.array(time_edges_s(context.duration_s)) * 1000.0
     widths_ms = np.diff(edges_ms)
     bins = np.searchsorted(edges_ms[1:-1], rows["time_ms"], side="right")  # of each request, by its arrival
-    answered = rows["latency_ms"][rows["outcome"] != Outcome.REJECTED]
+    answered = rows["latency_ms"][delivered(rows)]
     can_do_ms = np.array([node.work_per_ms for node in context.nodes])[:, None] * widths_ms
     sent_ms = _sent_ms(log, bins, len(widths_ms))
     load = np.round(np.divide(sent_ms, can_do_ms, out=np.zeros_like(sent_ms), where=can_do_ms > 0), 4)

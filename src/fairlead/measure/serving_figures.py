@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.domain.decision_log import DecisionLog, LogContext
+from fairlead.domain.decision_log import DecisionLog, LogContext, delivered
 from fairlead.domain.outcomes import REASON_NAMES, Outcome
 from fairlead.measure.statistics import jain
 
@@ -18,7 +18,7 @@ PERCENTILES = (50, 90, 95, 99)
 
 
 def serving_figures(log: DecisionLog) -> dict[str, float]:
-    """The figures of one log. Where no request arrived, shares and latencies are NaN."""
+    """The figures of one log. Where no request arrived, shares are NaN; where none was answered, latencies are."""
     context, rows, requests, n = log.context, log.rows, log.requests, len(log.rows)
     outcome = rows["outcome"]
     shares = np.bincount(outcome, minlength=len(Outcome)) / (n or math.nan)
@@ -32,7 +32,7 @@ def serving_figures(log: DecisionLog) -> dict[str, float]:
     reasons = np.bincount(rows["reason"], minlength=256) / (n or math.nan)
     figures |= {f"rejected_{name}": float(reasons[bit]) for bit, name in REASON_NAMES.items()}
     figures["escalated"] = float(np.count_nonzero(rows["second"] >= 0) / (n or math.nan))
-    figures |= _latencies(rows["latency_ms"][outcome != Outcome.REJECTED])
+    figures |= _latencies(rows["latency_ms"][delivered(rows)])
     figures["degradation"] = _degradation(log)
     figures |= _costs(context, rows, int(np.count_nonzero(outcome == Outcome.SUCCESS)))
     good = (outcome == Outcome.SUCCESS).astype(np.float64)
@@ -50,15 +50,19 @@ def _latencies(latency_ms: Any) -> dict[str, float]:
 
 
 def _degradation(log: DecisionLog) -> float:
-    """Mean of service time / time alone over the answered requests; 1 when none shares a device or a batch (ECSRL)."""
-    served = log.rows["choice"] >= 0
+    """Mean of service time / time alone over the answered requests; 1 when none shares a device or a batch (ECSRL).
+
+    Requests whose time alone is 0 or unknown are left out.
+    """
+    served = delivered(log.rows)
     base_ms = np.array([d.base_ms for d in log.context.deployments] + [0.0])
     per_kb_ms = np.array([d.per_kb_ms for d in log.context.deployments] + [0.0])
     alone_ms = np.zeros(np.count_nonzero(served))
     for choice in (log.rows["choice"][served], log.rows["second"][served]):  # -1, no second one, takes the last: 0
         alone_ms += base_ms[choice] + per_kb_ms[choice] * log.requests["size_kb"][served]
     alone_ms *= log.work[served]
-    return float(np.mean(log.rows["service_ms"][served] / alone_ms)) if len(alone_ms) else math.nan
+    known = (alone_ms > 0.0) & (alone_ms < np.inf)
+    return float(np.mean(log.rows["service_ms"][served][known] / alone_ms[known])) if known.any() else math.nan
 
 
 def _costs(context: LogContext, rows: Any, successes: int) -> dict[str, float]:

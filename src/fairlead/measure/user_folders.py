@@ -25,8 +25,8 @@ def user_data() -> Path | None:
 def _folder(variable: str, usual: str) -> Path | None:
     given = os.environ.get(variable, "")
     if not os.path.isabs(given):  # "All paths must be absolute"; the specification says to ignore others
-        home = os.path.expanduser("~")
-        if not os.path.isabs(home):  # HOME is unset, and the system knows no user of our number
+        home = os.environ.get("HOME", os.path.expanduser("~"))  # an empty one would be the root for expanduser
+        if not os.path.isabs(home):  # HOME is empty or relative, or unset and the system knows no user of our number
             return None
         given = os.path.join(home, usual)
     return Path(given) / "fairlead"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,12 +10,31 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from fairlead.domain.errors import RunError, UserError
+from fairlead.domain.errors import NO_WORKING_FOLDER, RunError, UserError
+
+_NAME_KEPT = 48  # characters, of up to 4 bytes each: a temporary file has a name of 255 bytes at most
+
+
+def without_links(path: Path) -> Path:
+    """Where the path leads, absolute. Raises UserError for links in a circle, and for what can't be a path."""
+    try:
+        found = path.resolve()
+        with suppress(FileNotFoundError):
+            found.stat()  # from Python 3.13 on, a circle is left as it is, and fails here
+    except FileNotFoundError:  # of the working folder: the path itself need not exist
+        raise UserError(f"{path}: {NO_WORKING_FOLDER}") from None
+    except RuntimeError:  # up to Python 3.12, a circle
+        raise UserError(f"{path}: this path can't be used: {os.strerror(errno.ELOOP)}") from None
+    except OSError as error:
+        raise UserError(f"{path}: this path can't be used: {error.strerror or error}") from None
+    except ValueError:  # a NUL in it
+        raise UserError(f"{path}: this can't be the name of a file") from None
+    return found
 
 
 def check_writable(path: Path) -> None:
     """Refuse an output path that can't be written, before any work is done."""
-    path = path.resolve()
+    path = without_links(path)
     if path.is_dir():
         raise UserError(f"{path}: is a folder; give a file name")
     if not path.parent.is_dir():
@@ -37,7 +57,7 @@ def check_different(files: Mapping[str, str | Path | None]) -> None:
     """Refuse two files that are the same one: option -> its file, if it has one."""
     found: dict[Path, str] = {}
     for option, file in files.items():
-        path = None if file in (None, "-") else Path(str(file)).resolve()
+        path = None if file in (None, "-") else without_links(Path(str(file)))
         if path in found:
             raise UserError(f"{file}: {found[path]} and {option} need a file each")
         if path is not None:
@@ -67,11 +87,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, whole or not at all: a temporary one beside it, then renamed. Links are followed."""
-    temporary = None
+    whole, temporary = without_links(path), None
     try:
-        whole = path.resolve()
         if _replaceable(whole):
-            temporary = whole.with_name(f".{whole.name}.{os.getpid()}.tmp")
+            temporary = whole.with_name(f".{whole.name[:_NAME_KEPT]}.{os.getpid()}.tmp")
             with temporary.open("wb") as file:
                 yield file
                 file.flush()

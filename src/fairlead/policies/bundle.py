@@ -243,9 +243,9 @@ def checked_budget_us(value: Any) -> float:
 def _checked(document: dict[str, Any]) -> Manifest | Fault:
     try:
         if document["format"] != FORMAT:
-            return Fault(Fallback.VERSION, f"it has format {document['format']}, this version runs {FORMAT}")
+            return Fault(Fallback.VERSION, f"it has format {shown(document['format'])}, this version runs {FORMAT}")
         if document["features"] != (wanted := _VERSIONS[document["kind"]]):
-            return Fault(Fallback.VERSION, f"trained on {document['features']!r}, this version shows {wanted!r}")
+            return Fault(Fallback.VERSION, f"trained on {shown(document['features'])}, this version shows {wanted!r}")
         with np.errstate(over="raise"):  # of numbers that float32 does not have
             return _manifest(document)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:

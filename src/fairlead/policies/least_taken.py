@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead.policies.expected_times import completion_ms
+from fairlead.policies.expected_times import completion_ms, in_time
 from fairlead.policies.interface import policy
 
 SPREAD: Final = 2.8  # standard deviations of one leg
@@ -28,11 +28,11 @@ SPREAD: Final = 2.8  # standard deviations of one leg
 def least_taken(request: Any, candidates: Any, excluded: Any, u: float) -> int:
     best, best_key = -1, np.inf
     for c in range(len(candidates)):
-        late_ms = completion_ms(candidates[c]) - request.deadline_ms
-        if excluded[c] or late_ms > 0.0 or candidates[c].accuracy < request.min_accuracy:
+        expected_ms, deadline_ms = completion_ms(candidates[c]), request.deadline_ms
+        if excluded[c] or candidates[c].accuracy < request.min_accuracy or not in_time(expected_ms, deadline_ms):
             continue
         taken_ms = candidates[c].proc_ms * (candidates[c].suffered + candidates[c].caused) + candidates[c].queue_ms
-        key = taken_ms + max(0.0, late_ms + SPREAD * candidates[c].net_sd_ms)
+        key = taken_ms + max(0.0, expected_ms - deadline_ms + SPREAD * candidates[c].net_sd_ms)
         if key < best_key:
             best, best_key = c, key
     return best

@@ -50,7 +50,8 @@ class ScenarioTarget(Target):
         if random.random() < 0.05:
             field, values = random.choice(FIELDS), ",".join(_text(random) for _ in range(2))
             values = random.choice((values, f"{_text(random)}:{_text(random)}:{_text(random)}"))
-            return word(command(["sweep", "ecsrl", f"--param={field}", f"--values={values}", "--jobs", "0"])[0])
+            asked = ["sweep", "ecsrl", f"--param={field}", f"--values={values}", "--checkpoint", "none"]
+            return word(command([*asked, "--policies", ","])[0])  # all is read, and nothing is run: no policy is named
         code, _ = command(["show", "case.yaml", *sets])
         if code == 0 and (policies := _runnable("case.yaml", [s for s in sets if s != "--set"])):
             few = ["--policies", policies, "--seeds", "1", "--jobs", "1", "--no-bound"]

@@ -16,6 +16,7 @@ from fairlead import __version__
 from fairlead.cli.console import console
 from fairlead.cli.degradation.simulate import show_matrices
 from fairlead.cli.experiments.run_comparison import check_outputs, write_outputs
+from fairlead.cli.options import MOST_SIZE, as_whole_number
 from fairlead.cli.standard_streams import note
 from fairlead.domain.errors import UserError, nearest
 from fairlead.experiments.result_file import plain, versions
@@ -23,7 +24,7 @@ from fairlead.measure.degradation_matrix import Matrix, names
 from fairlead.measure.numerals import counted
 from fairlead.measure.write_files import check_different, check_writable, write_whole
 from fairlead.profile.degradation.measured_scenario import scenario_text
-from fairlead.profile.degradation.measurement import MOST, Measured, measure
+from fairlead.profile.degradation.measurement import Measured, measure
 from fairlead.profile.degradation.process_pool import RunnableModel
 from fairlead.profile.onnx_file import analyse
 from fairlead.profile.zoo.models import find_model, zoo
@@ -55,11 +56,6 @@ def run_measure(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     check_outputs(args)
-    if not 1 <= args.max <= MOST:
-        raise UserError(f"--max {args.max}: 1 to {MOST} workloads of each model are possible")
-    for option, most in (("repeats", 10), ("threads", 1024)):
-        if not 1 <= getattr(args, option) <= most:
-            raise UserError(f"--{option} {getattr(args, option)}: expected a whole number from 1 to {most}")
     if args.memory_mb is not None and not args.memory_mb > 0:
         raise UserError(f"--memory-mb {args.memory_mb:g}: expected a number above 0")
     if not args.wait >= 0:
@@ -92,13 +88,14 @@ def _sizes(models: list[str], options: list[str]) -> dict[str, dict[str, int]]:
     for option in options:
         name, _, text = option.rpartition("=")
         model, _, name = name.rpartition(":")
-        if not (name and text.isdecimal() and int(text) > 0):
+        size = as_whole_number(text, 1, MOST_SIZE)
+        if not name or size is None:
             raise UserError(f"--size {option}: expected [MODEL:]NAME=N, as in height=224")
         if not model and len(models) > 1:
             raise UserError(f"--size {option}: say of which model, as in {models[0]}:{name}={text}")
         if model and model not in models:
             raise UserError(f"--size {option}: {model!r} is not one of the models{nearest(model, models)}")
-        sizes[model or models[0]][name] = int(text)
+        sizes[model or models[0]][name] = size
     return sizes
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.cli.options import FIELDS, SCENARIO, add_outputs, add_set, command
+from fairlead.cli.options import FIELDS, MOST_THREADS, SCENARIO, add_outputs, add_set, command, number, whole_number
+
+_MOST = 12  # of each model already run
 
 _EXAMPLES = """\
 examples:
@@ -54,7 +56,11 @@ def _add_simulate(commands: Any) -> None:
     )
     simulate.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
     simulate.add_argument(
-        "--max", type=int, default=6, metavar="N", help="at most N of each model already run (default 6)"
+        "--max",
+        type=whole_number(1, _MOST),
+        default=6,
+        metavar="N",
+        help="at most N of each model already run (default 6)",
     )
     add_set(simulate)
     add_outputs(simulate)
@@ -73,12 +79,26 @@ def _add_measure(commands: Any) -> None:
     )
     measure.add_argument("models", nargs="+", metavar="MODEL", help="an ONNX file, or a name of `fairlead models`")
     measure.add_argument(
-        "--max", type=int, default=6, metavar="N", help="at most N of each model already run (default 6)"
+        "--max",
+        type=whole_number(1, _MOST),
+        default=6,
+        metavar="N",
+        help="at most N of each model already run (default 6)",
     )
     measure.add_argument(
-        "--repeats", type=int, default=2, metavar="N", help="measurements of each combination (default 2)"
+        "--repeats",
+        type=whole_number(1, 10),
+        default=2,
+        metavar="N",
+        help="measurements of each combination (default 2)",
     )
-    measure.add_argument("--threads", type=int, default=1, metavar="N", help="threads of each model (default 1)")
+    measure.add_argument(
+        "--threads",
+        type=whole_number(1, MOST_THREADS),
+        default=1,
+        metavar="N",
+        help="threads of each model (default 1)",
+    )
     measure.add_argument(
         "--size",
         action="append",
@@ -88,13 +108,13 @@ def _add_measure(commands: Any) -> None:
     )
     measure.add_argument(
         "--memory-mb",
-        type=float,
+        type=number,
         metavar="N",
         help="memory for all models together (default: free memory less a reserve)",
     )
     measure.add_argument(
         "--wait",
-        type=float,
+        type=number,
         default=60.0,
         metavar="S",
         help="wait at most S seconds in all until other processes are quiet (default 60)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.cli.options import command
+from fairlead.cli.options import command, number
 
 _DETECT_EXAMPLES = """\
 examples:
@@ -52,11 +52,11 @@ def add_detect(commands: Any) -> None:
         ("--dynamic-every", 5.0, "read load, temperature, clocks, memory and power"),
     ):
         detect.add_argument(
-            name, type=float, default=default, metavar="S", help=f"{words} every S seconds (default {default:g})"
+            name, type=number, default=default, metavar="S", help=f"{words} every S seconds (default {default:g})"
         )
     detect.add_argument(
         "--keep",
-        type=float,
+        type=number,
         default=300.0,
         metavar="S",
         help="keep removed hardware in the output for S seconds (default 300)",

@@ -9,10 +9,9 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from fairlead.cli.console import console
-from fairlead.cli.experiments.run_comparison import MOST_SEED, check_outputs, compiling, write_outputs
+from fairlead.cli.experiments.run_comparison import check_outputs, compiling, write_outputs
 from fairlead.cli.experiments.tables import foot, head, print_columns
 from fairlead.cli.standard_streams import note
-from fairlead.domain.errors import UserError
 from fairlead.experiments.explain import as_document, explain
 from fairlead.measure.report.document import Document
 from fairlead.measure.report.explanation_phrases import beyond_training, verdict, when
@@ -31,8 +30,6 @@ _WHAT_DROVE = (
 def run_explain(args: argparse.Namespace) -> int:
     """Run the command."""
     check_outputs(args)
-    if not 0 <= args.seed <= MOST_SEED:
-        raise UserError(f"--seed {args.seed}: expected a whole number from 0 to 2^31 - 1")
     scenario, policy = load(args.scenario, args.overrides), find(args.policy)
     if words := compiling():
         note(words)

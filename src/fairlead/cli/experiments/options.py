@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
-from fairlead.cli.options import FIELDS, SCENARIO, add_outputs, add_set, command
+from fairlead.cli.options import FIELDS, MOST_SEED, SCENARIO, add_outputs, add_set, command, number, whole_number
+
+_MOST_SEEDS: Final = 1_000_000
+_MOST_JOBS: Final = 10_000
+_MOST_WORKLOADS: Final = 10_000  # to tune on
+_MOST_REQUESTS: Final = 10**9
 
 _COMPARE_EXAMPLES = """\
 examples:
@@ -105,7 +110,11 @@ def add_tune(commands: Any) -> None:
     tune.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
     add_set(tune)
     tune.add_argument(
-        "--workloads", type=int, default=48, metavar="N", help="how many workloads to tune on (default 48)"
+        "--workloads",
+        type=whole_number(2, _MOST_WORKLOADS),
+        default=48,
+        metavar="N",
+        help="how many workloads to tune on (default 48)",
     )
     tune.add_argument("--json", metavar="FILE", help="write the parameters to FILE")
 
@@ -145,12 +154,19 @@ def add_explain(commands: Any) -> None:
     which = explain.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "--at",
-        type=float,
+        type=number,
         metavar="SECONDS",
         help="explain the window at this time, or the first request decided from then on",
     )
-    which.add_argument("--request", type=int, metavar="ID", help="explain the request of this number in the workload")
-    explain.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the workload (default 0)")
+    which.add_argument(
+        "--request",
+        type=whole_number(0, _MOST_REQUESTS),
+        metavar="ID",
+        help="explain the request of this number in the workload",
+    )
+    explain.add_argument(
+        "--seed", type=whole_number(0, MOST_SEED), default=0, metavar="N", help="seed of the workload (default 0)"
+    )
     explain.add_argument(
         "--replay",
         action="store_true",
@@ -167,12 +183,23 @@ def _add_experiment(parser: argparse.ArgumentParser, checkpoint: str) -> None:
         metavar="A,B",
         help="names of `fairlead policies`, folders of bundles, or `rules` for all rules (default: rules)",
     )
-    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many seeds (default 5)")
-    parser.add_argument("--first-seed", type=int, default=0, metavar="N", help="first seed (default 0)")
+    parser.add_argument(
+        "--seeds",
+        type=whole_number(1, _MOST_SEEDS),
+        default=5,
+        metavar="N",
+        help="how many seeds (default 5)",
+    )
+    parser.add_argument(
+        "--first-seed", type=whole_number(0, MOST_SEED), default=0, metavar="N", help="first seed (default 0)"
+    )
     add_set(parser)
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--jobs", type=int, metavar="N", help="number of processes (default: one per core, fewer for a short run)"
+        "--jobs",
+        type=whole_number(1, _MOST_JOBS),
+        metavar="N",
+        help="number of processes (default: one per core, fewer for a short run)",
     )
     where.add_argument("--ray", metavar="ADDRESS", help="run on the Ray cluster at host:port, ray://host:port, or auto")
     add_outputs(parser)

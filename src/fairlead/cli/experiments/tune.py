@@ -13,7 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fairlead.cli.console import console
 from fairlead.cli.standard_streams import note
-from fairlead.domain.errors import UserError
 from fairlead.domain.tasks import TunedRule
 from fairlead.experiments.result_file import as_json, plain, versions
 from fairlead.experiments.tune import FIRST_SEED, Tuned, tune
@@ -22,13 +21,9 @@ from fairlead.measure.report.phrases import plus_minus
 from fairlead.measure.write_files import check_writable, write_whole
 from fairlead.scenarios.loader import load_tasks
 
-_MOST_WORKLOADS = 10_000
-
 
 def run_tune(args: argparse.Namespace) -> int:
     """Run `fairlead tune`."""
-    if not 2 <= args.workloads <= _MOST_WORKLOADS:
-        raise UserError(f"--workloads {args.workloads}: 2 to {_MOST_WORKLOADS:,} are possible")
     if args.json:
         check_writable(Path(args.json))
     scenario = load_tasks(args.scenario, args.overrides)

@@ -62,8 +62,6 @@ def _output(args: argparse.Namespace) -> Path:
 
 def _about(args: argparse.Namespace) -> dict[str, Any]:
     """What the user knows of the device."""
-    if args.threads < 1:
-        raise UserError(f"--threads {args.threads}: expected a whole number from 1 on")
     for option in ("busy_w", "memory_mb"):
         value = getattr(args, option)
         if value is not None and not 0 < value < 1e9:

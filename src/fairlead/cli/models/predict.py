@@ -83,11 +83,7 @@ def _job(args: argparse.Namespace) -> Job | None:
     if args.samples is None:
         raise UserError("--train needs --samples N: how many samples an epoch has")
     batch, epochs = (given if given is not None else usual for given, usual in ((args.batch, 32), (args.epochs, 1)))
-    job = Job(batch, args.samples, epochs)
-    for name in ("batch", "samples", "epochs"):
-        if getattr(job, name) < 1:
-            raise UserError(f"--{name} {getattr(job, name)}: expected a whole number from 1 on")
-    return job
+    return Job(batch, args.samples, epochs)
 
 
 def _document(one: Prediction) -> dict[str, Any]:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.cli.options import command
+from fairlead.cli.options import (
+    MOST_BATCH,
+    MOST_EPOCHS,
+    MOST_SAMPLES,
+    MOST_THREADS,
+    command,
+    number,
+    whole_number,
+)
 
 _PREDICT_EXAMPLES = """\
 examples:
@@ -51,7 +59,9 @@ def add_predict(commands: Any) -> None:
     which.add_argument("--all", action="store_true", help="all known devices, the fastest first")
     predict.add_argument("--feasible", action="store_true", help="only devices that can run the model")
     predict.add_argument("--precision", metavar="P", help="predict for this precision: float32, float16 or int8")
-    predict.add_argument("--batch", type=int, metavar="N", help="batch size (default 1; with --train 32)")
+    predict.add_argument(
+        "--batch", type=whole_number(1, MOST_BATCH), metavar="N", help="batch size (default 1; with --train 32)"
+    )
     predict.add_argument(
         "--size",
         action="append",
@@ -60,8 +70,15 @@ def add_predict(commands: Any) -> None:
         help="size of a dimension that the model file leaves open",
     )
     predict.add_argument("--train", action="store_true", help="predict a training job instead of one inference")
-    predict.add_argument("--samples", type=int, metavar="N", help="with --train: samples in the data set")
-    predict.add_argument("--epochs", type=int, metavar="E", help="with --train: passes over the data set (default 1)")
+    predict.add_argument(
+        "--samples", type=whole_number(1, MOST_SAMPLES), metavar="N", help="with --train: samples in the data set"
+    )
+    predict.add_argument(
+        "--epochs",
+        type=whole_number(1, MOST_EPOCHS),
+        metavar="E",
+        help="with --train: passes over the data set (default 1)",
+    )
     predict.add_argument("--json", action="store_true", help="print everything as JSON")
 
 
@@ -78,7 +95,13 @@ def add_calibrate(commands: Any) -> None:
     calibrate.add_argument(
         "--name", default="here", metavar="NAME", help="name of the machine for `fairlead predict` (default here)"
     )
-    calibrate.add_argument("--threads", type=int, default=1, metavar="N", help="threads of ONNX Runtime (default 1)")
+    calibrate.add_argument(
+        "--threads",
+        type=whole_number(1, MOST_THREADS),
+        default=1,
+        metavar="N",
+        help="threads of ONNX Runtime (default 1)",
+    )
     calibrate.add_argument("--train", action="store_true", help="also time training steps, in torch")
     calibrate.add_argument("--probes", action="store_true", help="only list the models whose times --from needs")
     calibrate.add_argument(
@@ -93,11 +116,11 @@ def add_calibrate(commands: Any) -> None:
         "--unit", choices=("cpu", "gpu"), default="cpu", help="with --from: the unit that ran the models"
     )
     calibrate.add_argument(
-        "--busy-w", type=float, metavar="W", help="power of the machine when busy, for predictions of energy"
+        "--busy-w", type=number, metavar="W", help="power of the machine when busy, for predictions of energy"
     )
     calibrate.add_argument(
         "--memory-mb",
-        type=float,
+        type=number,
         metavar="N",
         help="memory of the machine (default: this machine's; with --from unknown)",
     )

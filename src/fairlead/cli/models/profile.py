@@ -10,6 +10,7 @@ from typing import Any
 
 from fairlead.cli.console import console
 from fairlead.cli.models import profile_tables
+from fairlead.cli.options import MOST_SIZE, as_whole_number
 from fairlead.domain.errors import UserError, nearest
 from fairlead.profile.analysis import Analysis, Layer
 from fairlead.profile.kernels import Kernel, Measurement, measure_runs
@@ -55,10 +56,6 @@ def run_profile(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    for name in ("batch", "runs", "threads", "samples", "epochs"):
-        value = getattr(args, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name} {value}: expected a whole number from 1 on")
     for name, needs in (("runs", "measure"), ("threads", "measure")):
         if getattr(args, name) is not None and not getattr(args, needs):
             raise UserError(f"--{name}: needs --{needs}")
@@ -76,9 +73,10 @@ def given_sizes(options: list[str]) -> dict[str, int]:
     sizes = {}
     for option in options:
         name, equals, text = option.rpartition("=")
-        if not (equals and name and text.isdecimal() and int(text) > 0):
+        size = as_whole_number(text, 1, MOST_SIZE)
+        if not (equals and name) or size is None:
             raise UserError(f"--size {option}: expected NAME=N, as in height=224")
-        sizes[name] = int(text)
+        sizes[name] = size
     return sizes
 
 

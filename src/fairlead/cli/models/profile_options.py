@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.cli.options import command
+from fairlead.cli.options import MOST_BATCH, MOST_EPOCHS, MOST_SAMPLES, MOST_THREADS, command, whole_number
+
+_MOST_RUNS = 1_000_000
 
 _EXAMPLES = """\
 examples:
@@ -30,7 +32,11 @@ def add_profile(commands: Any) -> None:
     )
     profile.add_argument("model", metavar="MODEL", help="an ONNX file, or a name of `fairlead models`")
     profile.add_argument(
-        "--batch", type=int, default=1, metavar="N", help="batch size, where the model file leaves it open (default 1)"
+        "--batch",
+        type=whole_number(1, MOST_BATCH),
+        default=1,
+        metavar="N",
+        help="batch size, where the model file leaves it open (default 1)",
     )
     profile.add_argument(
         "--size",
@@ -49,8 +55,15 @@ def add_profile(commands: Any) -> None:
     )
     measured = profile.add_argument_group("run it, in ONNX Runtime on this CPU")
     measured.add_argument("--measure", action="store_true", help="measure time and memory, kernel by kernel")
-    measured.add_argument("--runs", type=int, metavar="N", help="number of runs (default: as many as fit two seconds)")
-    measured.add_argument("--threads", type=int, metavar="N", help="threads of a run (default 1)")
+    measured.add_argument(
+        "--runs",
+        type=whole_number(1, _MOST_RUNS),
+        metavar="N",
+        help="number of runs (default: as many as fit two seconds)",
+    )
+    measured.add_argument(
+        "--threads", type=whole_number(1, MOST_THREADS), metavar="N", help="threads of a run (default 1)"
+    )
     train = profile.add_argument_group("training, by arithmetic")
     train.add_argument(
         "--train",
@@ -58,5 +71,7 @@ def add_profile(commands: Any) -> None:
         help="show the cost of a training step and of the whole job, forward and backward",
     )
     train.add_argument("--optimizer", metavar="NAME", help="sgd (default), momentum or adam")
-    train.add_argument("--samples", type=int, metavar="N", help="samples in the data set")
-    train.add_argument("--epochs", type=int, metavar="N", help="passes over the data set (default 1)")
+    train.add_argument("--samples", type=whole_number(1, MOST_SAMPLES), metavar="N", help="samples in the data set")
+    train.add_argument(
+        "--epochs", type=whole_number(1, MOST_EPOCHS), metavar="N", help="passes over the data set (default 1)"
+    )

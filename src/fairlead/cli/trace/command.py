@@ -21,6 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fairlead.cli.console import console
+from fairlead.cli.options import as_whole_number
 from fairlead.cli.standard_streams import note
 from fairlead.cli.trace.options import SHIPPED
 from fairlead.detect.nvml import load_nvml
@@ -38,7 +39,7 @@ from fairlead.profile.trace.progress_lines import FALL, Telling
 
 _TASKS = Path(__file__).parents[2] / "learn" / "trace_tasks"
 _NAME = r"[A-Za-z][\w-]{0,59}"
-_MOST = 1000  # of CPUs, repeats and the like
+_MOST = 1000  # CPUs or GPUs
 _NOISY = 0.1  # equal runs that lie further apart are reported
 
 
@@ -69,9 +70,6 @@ def run_trace(args: argparse.Namespace) -> int:
 
 def _question(args: argparse.Namespace) -> Question:
     cpus, gpus = _counts("--cpu", args.cpu, 1), _counts("--gpu", args.gpu, 0)
-    for option, number in (("--repeats", args.repeats), ("--epochs", args.epochs)):
-        if not 1 <= number <= _MOST * _MOST:
-            raise UserError(f"{option} {number}: expected a whole number from 1 on")
     if not 0 < args.timeout < math.inf:
         raise UserError(f"--timeout {args.timeout:g}: expected seconds, more than 0")
     if args.plots == "":
@@ -89,10 +87,10 @@ def _question(args: argparse.Namespace) -> Question:
 
 
 def _counts(option: str, text: str, least: int) -> list[int]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() and least <= int(word) <= _MOST for word in words):
+    counts = [as_whole_number(word, least, _MOST) for word in text.split(",")]
+    if None in counts:
         raise UserError(f"{option} {text}: expected whole numbers from {least} on, as in {least},{least + 1}")
-    return sorted({int(word) for word in words})
+    return sorted({count for count in counts if count is not None})
 
 
 def _task(text: str) -> Task:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.cli.options import command
+from fairlead.cli.options import MOST_EPOCHS, command, number, whole_number
 
 #: Tasks that ship, each a program in `fairlead.learn.trace_tasks`.
 SHIPPED = ("convnet", "inference")
+
+_MOST_REPEATS = 1000
 
 _DESCRIPTION = """\
 Run training and inference tasks with each number of CPUs and GPUs, and write task types for simulated clusters:
@@ -48,19 +50,19 @@ def add_trace(commands: Any) -> None:
     )
     trace.add_argument(
         "--epochs",
-        type=int,
+        type=whole_number(1, MOST_EPOCHS),
         default=10,
         metavar="N",
         help="epochs of the first run of a training without a target (default 10)",
     )
     trace.add_argument(
         "--repeats",
-        type=int,
+        type=whole_number(1, _MOST_REPEATS),
         default=3,
         metavar="N",
         help="runs with each allocation; the one of median time counts (default 3)",
     )
     trace.add_argument("--plots", metavar="DIR", help="write plots of progress into DIR, as PNG and SVG")
     trace.add_argument(
-        "--timeout", type=float, default=600.0, metavar="S", help="time limit of one run, in seconds (default 600)"
+        "--timeout", type=number, default=600.0, metavar="S", help="time limit of one run, in seconds (default 600)"
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fairlead.cli.options import SCENARIO, add_set, command
+from fairlead.cli.options import MOST_SEED, SCENARIO, add_set, command, number, whole_number
 from fairlead.learn.shared.settings import TAPFINGER_STEPS
 
 #: Default steps of a training; TapFinger's are known even where nothing else is installed.
 ASET_STEPS, ECSRL_STEPS = 60_000, 6_000_000
+_MOST_STEPS = 10**10
 
 _DESCRIPTION = """\
 Train a learned policy in the simulator and write it as a bundle: a folder that `fairlead compare` runs like any
@@ -72,7 +73,7 @@ def add_train(commands: Any) -> None:
         metavar="SET",
         help="rules to choose from: seven (ASET's static ones), six (its agent's), all, or NAME,NAME (default seven)",
     )
-    aset.add_argument("--window-ms", type=float, metavar="MS", help="length of a window (default: the scenario's)")
+    aset.add_argument("--window-ms", type=number, metavar="MS", help="length of a window (default: the scenario's)")
     aset.add_argument(
         "--mix",
         action=argparse.BooleanOptionalAction,
@@ -100,7 +101,7 @@ def add_train(commands: Any) -> None:
         help="cost of doubling a request's service time by interference (default 0)",
     )
     ecsrl.add_argument(
-        "--target", type=float, metavar="S", help="success rate to keep, with --objective constraint (default 0.9)"
+        "--target", type=number, metavar="S", help="success rate to keep, with --objective constraint (default 0.9)"
     )
     tapfinger = command(
         agents, "tapfinger", "places tasks and sizes their allocations (TapFinger)", _TAPFINGER, _TAPFINGER_EXAMPLES
@@ -137,9 +138,15 @@ def _add_common(parser: argparse.ArgumentParser, steps: int, words: str, several
             metavar="R,R",
             help="rates to validate at (default: --rates)",
         )
-    parser.add_argument("--steps", type=int, default=steps, metavar="N", help=f"{words} (default {steps})")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of networks, choices and workloads (default 0)"
+        "--steps", type=whole_number(1, _MOST_STEPS), default=steps, metavar="N", help=f"{words} (default {steps})"
+    )
+    parser.add_argument(
+        "--seed",
+        type=whole_number(0, MOST_SEED),
+        default=0,
+        metavar="N",
+        help="seed of networks, choices and workloads (default 0)",
     )
     parser.add_argument(
         "--hyper",

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead.domain.errors import UserError, one_line
+from fairlead.domain.errors import UserError, as_typed, one_line, shown
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.task_facts import TaskFacts, needed
 from fairlead.domain.tasks import ROLES, role_by_name
@@ -145,11 +145,12 @@ def _words(item: dict[str, Any]) -> str:
 def _checked(document: dict[str, Any]) -> TaskManifest | Fault:
     try:
         if document["kind"] != PLACER:
-            return Fault(Fallback.CORRUPT, f"it is a {document['kind']}, which decides on requests, not on tasks")
+            kind = as_typed(str(document["kind"]))
+            return Fault(Fallback.CORRUPT, f"it is a {kind}, which decides on requests, not on tasks")
         if document["format"] != FORMAT:
-            return Fault(Fallback.VERSION, f"it has format {document['format']}, this version runs {FORMAT}")
+            return Fault(Fallback.VERSION, f"it has format {shown(document['format'])}, this version runs {FORMAT}")
         if document["features"] != VERSION:
-            return Fault(Fallback.VERSION, f"trained on {document['features']!r}, this version shows {VERSION!r}")
+            return Fault(Fallback.VERSION, f"trained on {shown(document['features'])}, this version shows {VERSION!r}")
         return _manifest(document)
     except KeyError as error:
         return Fault(Fallback.CORRUPT, f"manifest.json: lacks {error}")

@@ -25,7 +25,6 @@ from fairlead.profile.degradation.process_pool import Memory, Mix, ProcessPool, 
 from fairlead.profile.degradation.timed_mix import LOOK_S, Bench, Pace, Sample
 from fairlead.profile.machine import Limits
 
-MOST: Final = 12  #: of each model
 _CALM: Final = 0.05  # of our cores' time that others may take
 _DRIFT: Final = 0.10  # that the time alone may change from before to after
 _APART: Final = 0.12  # that repeats of a mix may differ
