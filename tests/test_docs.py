@@ -176,7 +176,7 @@ def test_the_pages_on_python_have_signatures_and_docstrings(reference: ModuleTyp
     page = (ROOT / "docs/reference/policies.md").read_text()
     assert "### policy\n\n```text\ndef policy(\n    name: str,\n    *,\n" in page
     assert "-> Callable[[Callable[..., int]], Policy]\n```\n\nMake a function a policy." in page
-    assert "\n    source: str = \"\"  # the system or paper that it comes from\n" in page
+    assert '\n    source: str = ""  # the system or paper that it comes from\n' in page
     assert "\n- `compiles -> bool`: Whether it is a rule" in page
     named = [name for shown in reference.OF_PYTHON for name in modules_of(f"docs/reference/{shown}.md")]
     assert len(named) == len(set(named)) > 30
