@@ -14,6 +14,8 @@ from fairlead.experiments.sweep import points, read_sweep
 from fairlead.experiments.world_adapter import adapter_of
 from fairlead.scenarios.loader import load_any
 
+_KINDS = {"serving": "requests", "tasks": "tasks"}  # what arrives in a world of that name
+
 
 def run_compare(args: argparse.Namespace) -> int:
     """Run `fairlead compare`."""
@@ -21,12 +23,12 @@ def run_compare(args: argparse.Namespace) -> int:
     scenarios = [load_any(name, args.overrides) for name in args.scenarios]
     names = [s.name for s in scenarios]
     if len(set(names)) != len(names):
-        raise UserError(f"two scenarios are called {max(names, key=names.count)!r}: results go by their names")
-    kinds = {adapter_of(s).name: s.name for s in scenarios}
+        twice = max(names, key=names.count)
+        raise UserError(f"two scenarios are called {twice!r}: results are kept by name, so give one of them another")
+    kinds = {_KINDS[adapter_of(s).name]: s.name for s in scenarios}
     if len(kinds) > 1:
-        raise UserError(
-            f"{' and '.join(kinds.values())} are worlds of {' and '.join(kinds)}: compare one kind at a time"
-        )
+        said = " and ".join(f"{name} is a scenario of {kind}" for kind, name in kinds.items())
+        raise UserError(f"{said}: compare one kind at a time")
     return answer(
         args,
         dict(zip(names, scenarios, strict=True)),

@@ -75,7 +75,8 @@ class SnapshotBuilder:
     def snapshot(self, request: Any) -> RequestSnapshot:
         """The candidates of a request, REQUEST (1,), and why some are excluded.
 
-        They are views, to be read only, and hold until the next call of `snapshot` or `second_choice` or the next change.
+        They are views, to be read only, and hold until the next call of `snapshot` or `second_choice` or the next
+        change.
         """
         self._check(request)
         first, last = self._ranges[request["model"][0]]
