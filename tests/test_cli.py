@@ -61,8 +61,11 @@ WRONG = [
     (["compare", "full-edge", "--checkpoint", "/nowhere/kept"], "/nowhere/kept: can't keep the checkpoint there"),
     (["compare", "full-edge", "--checkpoint", "x.json", "--json", "x.json"], "x.json: --json and --checkpoint need"),
     (["compare", "full-edge", "--log", ""], "--log: a name is missing"),
-    (["compare", "full-edge", "--log", "logs", "--checkpoint", "kept"], "--log: not with --checkpoint, whose finished"),
-    (["compare", "full-edge", "--log", "logs", "--ray", "auto"], "--log: not with --ray, whose machines would each"),
+    (
+        ["compare", "full-edge", "--log", "logs", "--checkpoint", "kept"],
+        "--log can't be used with --checkpoint: finished",
+    ),
+    (["compare", "full-edge", "--log", "logs", "--ray", "auto"], "--log can't be used with --ray: each machine would"),
     (["compare", "tapfinger-3", "--log", "logs"], "--log: tasks have no decision log; requests do"),
     (["compare", "full-edge", "--log", "/proc/logs"], "/proc/logs: can't make this folder"),
     (["sweep", "full-edge"], "the following arguments are required: --param, --values"),

@@ -5,6 +5,8 @@ as an alternative, replays as when the decision is forced by hand, and one line 
 from __future__ import annotations
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,10 @@ from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.explain import Explanation, explain
-from fairlead.measure.report.explanation_phrases import because
+from fairlead.experiments.policy_inputs import dispatch_inputs, window_inputs
+from fairlead.measure.numerals import plain_number
+from fairlead.measure.report.explanation_phrases import because, verdict
+from fairlead.measure.report.explanation_words import label, statement, typical_text
 from fairlead.policies.decider import Setting
 from fairlead.policies.interface import Policy, find
 from fairlead.policies.learned import Dispatcher, Selector
@@ -109,8 +114,8 @@ def test_groups_of_a_window_are_what_belongs_together(tmp_path: Path, rich: Scen
     at = {"at_s": 1.0}
     mixed = explain(rich, find(str(bundles.selector(tmp_path / "mix", mix=True, nodes=5))), SEED, **at)
     assert {d.name for d in mixed.drivers if d.group} == {
-        "the traffic", "the deadline mix", "all loads", "all delays", "places without a node",
-        "node pair", "node shared", "node cloud",
+        "the traffic", "the deadline mix", "all loads", "all delays", "inputs not in use",
+        *(f"all inputs of node {name}" for name in ("pair", "shared", "cloud")),
     }  # fmt: skip
     plain = explain(rich, find(str(bundles.selector(tmp_path / "plain", nodes=3))), SEED, **at)
     assert {d.name for d in plain.drivers if d.group} == {"the traffic", "all loads"}
@@ -156,9 +161,13 @@ def test_drivers_of_a_request_are_the_linear_models(tmp_path: Path, rich: Scenar
     for sign, place in ((1.0, first), (-1.0, second)):
         proc = sign * (100.0 - value[f"proc_ms of {place}"])
         flight = sign * (10.0 - value[f"in_flight of {place}"]) / 10.0
-        expected |= {f"proc_ms of {place}": proc, f"in_flight of {place}": flight, f"all of {place}": proc + flight}
-    both = sum(expected.get(f"all of {variant} on shared", 0.0) for variant in ("small", "large"))
-    expected |= {"node shared": both} if both else {}
+        expected |= {
+            f"proc_ms of {place}": proc,
+            f"in_flight of {place}": flight,
+            f"all inputs of {place}": proc + flight,
+        }
+    both = sum(expected.get(f"all inputs of {variant} on shared", 0.0) for variant in ("small", "large"))
+    expected |= {"all inputs of node shared": both} if both else {}
     assert moves(found) == pytest.approx(expected, abs=1e-3)
     sizes = [abs(d.move) for d in found.drivers]
     assert sizes == sorted(sizes, reverse=True)
@@ -264,12 +273,14 @@ SHORT = ("--set", "duration_s=5", "--set", "window_ms=250")
 def test_the_command_shows_a_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(bundles.dispatcher(tmp_path / "d", candidates=8))
     text = say(capsys, "ecsrl", "--policy", folder, "--at", "2", *SHORT, "--replay", "--seed", "1")
-    assert "deadline_ms" in text
+    assert "required accuracy 0." in text
     assert "chose" in text
-    assert "ahead of" in text
+    assert ": its score is " in " ".join(text.split())
     assert "Chosen because " in text
     assert "whole run" in text
-    assert "proc_ms of" in text
+    assert re.search(r" on \w+: service time alone", text)
+    below = text.partition("whole run")[2]
+    assert not re.search(r"\b[a-z]+_[a-z]+\b", below)  # words, not fields
     assert "one at a time" in text
     document = json.loads(say(capsys, "ecsrl", "--policy", folder, "--request", "7", *SHORT, "--json", "-"))
     assert document["settings"]["request"] == document["decision"]["number"] == 7
@@ -288,9 +299,9 @@ def test_the_reasons_are_sentences_that_compare_the_choice_with_its_rival() -> N
     values = {"suffered of small on nano": 1.0, "suffered of small on xavier": 2.3, "deadline_ms": 80.0}
     values |= {"proc_ms of small on nano": 50.0, "proc_ms of small on xavier": 20.0}
     moves = {"suffered of small on xavier": 1.3, "deadline_ms": 0.2, "proc_ms of small on xavier": -0.4}
-    against = " Against it: the service time is 50 ms on nano, against 20 ms on xavier."
+    against = " Against it: the service time alone is 50 ms on nano, against 20 ms on xavier."
     assert because(decision(values, moves)) == (
-        "Chosen because the slow-down is 1.0 on nano, against 2.3 on xavier and the deadline is 80 ms (typical 9)."
+        "Chosen because the slow-down is 1.0 on nano, against 2.3 on xavier; and the deadline is 80 ms (typical 9)."
         f"{against}"
     )
     idle = values | {"in_flight of small on nano": 0.0, "others_in_flight of small on nano": 0.0}
@@ -302,11 +313,57 @@ def test_the_reasons_are_sentences_that_compare_the_choice_with_its_rival() -> N
     assert because(decision(values | {"suffered of small on xavier": 1.0}, one)) == ""
     near = {"proc_ms of small on nano": 5.0, "proc_ms of large on nano": 7.5}
     assert because(decision(near, {"proc_ms of small on nano": 1.0}, "large on nano")) == (
-        "Chosen because the service time is 5 ms on small on nano, against 7.5 ms on large on nano."
+        "Chosen because the service time alone is 5 ms for small on nano, against 7.5 ms for large on nano."
     )
     assert because(decision({"load nano": 90.0}, {"load nano": 1.0})) == (
         "Chosen because the load of nano is 90 (typical 9)."
     )
+    odd = {"degradation_weight": 0.0, "price of small on nano": 2.78e-6, "free_mb of small on nano": 6193.0}
+    odd |= {"price of small on xavier": 3e-6, "free_mb of small on xavier": 500.0}
+    moved = {"degradation_weight": -1.0, "price of small on nano": -0.5, "free_mb of small on nano": -0.1}
+    assert because(decision(odd, moved)) == (
+        "Against the choice: the weight on slow-downs is 0 (typical 9); the cost per million requests is 2.78 on nano, "
+        "against 3 on xavier; and the free memory is 6,193 on nano, against 500 on xavier."
+    )
+
+
+def test_rejecting_is_told_as_such_with_the_inputs_of_the_rival() -> None:
+    made = decision({"suffered of small on xavier": 5.0}, {"suffered of small on xavier": 2.0})
+    made |= {"chosen": "reject", "fallback": None, "margin": 5.891}
+    document = {"decision": made, "settings": {"policy": "ecsrl"}}
+    assert verdict(document) == (
+        "ecsrl rejected the request: the score of rejecting is 5.89 above that of small on xavier, the best "
+        "alternative. Rejected because for small on xavier, the slow-down is 5.0 (typical 9.0)."
+    )
+    made |= {"chosen": "small on xavier", "rival": "reject", "margin": 0.0, "drivers": []}
+    words = (
+        "ecsrl chose small on xavier: the scores of small on xavier and rejecting are equal, and the first of equals"
+    )
+    assert verdict(document) == f"{words} is taken."
+
+
+def test_every_input_has_words() -> None:
+    """None of the names of fields is shown, in a table or in a sentence."""
+    names = [i.name for i in dispatch_inputs(["small on nano"], 1, True)]
+    names += [i.name for i in window_inputs(["nano"], 1, True, 10.0)]
+    for name in names:
+        seen = {"name": name, "unit": "", "value": 0.5, "typical": 0.25, "low": 0.0, "high": 1.0}
+        for text in (label(name), statement(name, seen, typical_text(seen))):
+            assert "_" not in text, text
+            assert not re.search(r"\b(qps|rps|caused|suffered)\b", text), text
+    assert label("within 40 ms") == "deadlines within 40 ms"
+    assert label("delay nano") == "network delay to nano"
+    loads = [i.unit for bound in (True, False) for i in dispatch_inputs(["a"], 1, bound) if i.name == "load of a"]
+    assert loads == ["% of capacity", "s of work"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (-0.0, "0"), (2.78e-6, "0.000003"), (1e-4, "0.0001"), (0.16934, "0.169"), (9.999, "10"),
+     (76.0158, "76"), (999.7, "1,000"), (6190.4, "6,190"), (-1143.2, "-1,143"), (123456.0, "123,456"), (math.inf, "∞")],
+)  # fmt: skip
+def test_numbers_are_in_ordinary_notation(value: float, text: str) -> None:
+    assert plain_number(value) == text
 
 
 def test_the_command_shows_a_window_and_a_fallback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -317,7 +374,10 @@ def test_the_command_shows_a_window_and_a_fallback(tmp_path: Path, capsys: pytes
     bundles.edit(folder, high=[0.0, *[10.0] * 6])
     text = say(capsys, "ecsrl", "--policy", str(folder), "--at", "2.1", *SHORT)
     assert "The fallback rule closest chose closest: the model of " in text
-    assert "did not decide (range). Beyond what was seen in training: qps " in " ".join(text.split())
+    assert (
+        "did not decide, because some of its inputs were outside the range of its training. Outside the range of the "
+        "training: the arrival rate is " in " ".join(text.split())
+    )
 
 
 def test_the_report_is_made_fresh_and_from_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,18 +397,21 @@ def test_the_report_is_made_fresh_and_from_the_file(tmp_path: Path, capsys: pyte
     [
         (
             ("--policy", "closest", "--at", "1"),
-            "policy 'closest' is a fixed rule, and only learned policies can be explained",
+            "policy 'closest' is a rule, and only learned policies can be explained: give aset, ",
         ),
         (("--policy", "./d", "--at", "5"), "--at 5: ecsrl runs from 0 s to before 5 s"),
         (("--policy", "./d", "--at", "-1"), "--at -1: ecsrl runs from 0 s"),
         (("--policy", "./d", "--at", "nan"), "--at nan: ecsrl runs from 0 s"),
-        (("--policy", "./d", "--at", "4.999999"), "--at 5: nothing is decided from then on"),
+        (("--policy", "./d", "--at", "4.999999"), "--at 5: no request is decided from then on"),
         (("--policy", "./d", "--request", "99999"), "--request 99999: ecsrl has requests 0 to "),
-        (("--policy", "./s", "--request", "3"), "--request 3: ./s decides on windows: give a time with --at"),
+        (("--policy", "./s", "--request", "3"), "--request 3: ./s decides for windows of time: give a time with --at"),
         (("--policy", "./d"), "one of the arguments --at --request is required"),
         (("--policy", "./d", "--at", "1", "--request", "3"), "not allowed with argument"),
         (("--policy", "./d", "--at", "1", "--seed", "-1"), "--seed: expected a whole number from 0 to 2,147,483,647"),
-        (("--policy", "./broken", "--at", "1"), "policy './broken' can't be asked here (model.onnx: No such file"),
+        (
+            ("--policy", "./broken", "--at", "1"),
+            "the model of policy './broken' can't be used here (model.onnx: No such file",
+        ),
         (("--policy", "./hasty", "--at", "1"), "it was trained on windows of 10 ms, here they are 250 ms"),
         (("--policy", "./atypical", "--at", "1"), "typical in manifest.json needs "),
         (("--policy", "./nowhere", "--at", "1"), "policy './nowhere': no such folder"),
@@ -379,15 +442,17 @@ def test_requests_that_nobody_was_asked_about(tmp_path: Path) -> None:
     rows = simulate(bound, policy, SEED).rows
     followed = int(np.flatnonzero(rows["bound"] == 1)[5])
     with pytest.raises(
-        UserError, match=f"--request {followed}: it went where its stream was bound, as decided by request "
+        UserError, match=f"--request {followed}: it went where its stream is bound since request "
     ) as said:
         explain(bound, policy, SEED, request=followed)
-    first = int(str(said.value).split()[-1])
+    first = int(re.findall(r"since request (\d+), so", str(said.value))[0])
     assert explain(bound, policy, SEED, request=first).number == first
     down = scenario(
         changes=[link_change(at_s=0.001, up=False), link_change(at_s=1.0, up=True)], links=[link()], rate_per_min=600.0
     )
-    with pytest.raises(UserError, match=r"--request 2: nothing was feasible \(unreachable\), so"):
+    with pytest.raises(
+        UserError, match=r"--request 2: it was rejected because no candidate was feasible \(unreachable\), so"
+    ):
         explain(down, policy, SEED, request=2)
-    with pytest.raises(UserError, match="--at 0: nothing is decided from then on"):
+    with pytest.raises(UserError, match="--at 0: no request is decided from then on"):
         explain(down, policy, SEED, at_s=0.0)

@@ -428,8 +428,9 @@ def written(two: list[RunnableModel], tmp_path_factory: pytest.TempPathFactory) 
 
 def test_the_command_prints_tables_and_what_holds_beyond_the_cores(written: Path) -> None:
     said = (written / "said").read_text()
-    assert re.search(r"small arrives on .*; alone [\d.e-]+ ms", said)
-    assert "down: how many small run already, across: large" in said
+    assert re.search(
+        r"small arriving, [\d.e-]+ ms alone; down: how many small run already, across: how many large", said
+    )
     assert "linear fit:" in said
     assert re.search(r"^small: (from \d+ workloads on, each more adds [+-][\d.]+|too few points)", said, re.MULTILINE)
     assert "cells were measured once" in said
@@ -510,7 +511,10 @@ def test_one_model_becomes_a_curve(
         (["efficientnet-lit0"], "neither a file nor a model of `fairlead models` (did you mean 'efficientnet-lite0'?)"),
         (["small.onnx", "--size", "h"], "--size h: expected [MODEL:]NAME=N, as in height=224"),
         (["small.onnx", "--size", f"h={9:9<5000}"], "999: expected [MODEL:]NAME=N"),
-        (["small.onnx", "large.onnx", "--size", "h=3"], "--size h=3: say of which model, as in small.onnx:h=3"),
+        (
+            ["small.onnx", "large.onnx", "--size", "h=3"],
+            "--size h=3: several models are given, so name one, as in small.onnx:h=3",
+        ),
         (
             ["small.onnx", "--size", "smal.onnx:h=3"],
             "'smal.onnx' is not one of the models (did you mean 'small.onnx'?)",

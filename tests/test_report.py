@@ -233,7 +233,7 @@ def test_queue_nodes_get_a_sentence_instead_of_an_empty_plot() -> None:
     made = document(degradation=False)
     energy = plots_of(made, points(made)[0], legend=False)[-1]
     assert energy.spec is None
-    assert "Degradation is 1 for every policy" in energy.caption
+    assert "The slow-down is 1 for every policy" in energy.caption
 
 
 def plots(made: dict[str, Any]) -> dict[str, Plot]:
@@ -399,6 +399,26 @@ def test_plots_are_written_as_svg_and_png_under_safe_names(tmp_path: Path) -> No
     png = (tmp_path / "plots" / "etc_a_b-outcomes.png").read_bytes()
     assert png.startswith(b"\x89PNG")
     assert int.from_bytes(png[16:20], "big") > 1520  # 760 wide, twice
+
+
+def test_files_and_pages_say_what_ran(tmp_path: Path) -> None:
+    made = document(["shifting", "ecsrl"], policies=["closest", "random"])
+    for label, rate in (("shifting", 66), ("ecsrl", 3400)):
+        made["scenarios"][label]["workload"] = f"{rate} arrivals a minute for 300 s"
+    write_plots(made, tmp_path)
+
+    def text(name: str) -> str:
+        return " ".join(" ".join(ElementTree.fromstring((tmp_path / f"{name}.svg").read_text()).itertext()).split())
+
+    one = "ecsrl: ecsrl, made up; 3400 arrivals a minute for 300 s; with rate=66; 5 paired seeds"
+    assert one in text("ecsrl-latency")
+    each = "shifting: shifting, made up; 66 arrivals a minute for 300 s; ecsrl: ecsrl, made up; 3400 arrivals a minute"
+    assert each in text("across")
+    html = page(made)
+    assert html.count('<p class="ran">ecsrl, made up; 3400 arrivals a minute for 300 s</p>') == 2  # verdict and tables
+    alone = page(document(["shifting"]))
+    assert '<p class="subtitle">shifting, made up; with rate=66; 5 paired seeds</p>' in alone
+    assert '<p class="ran">' not in alone
 
 
 def test_a_sweep_has_a_file_of_its_own_beside_those_of_its_values(tmp_path: Path) -> None:
@@ -902,7 +922,7 @@ def test_matrices_become_heat_maps_a_curve_and_slopes_for_each_device() -> None:
     assert [plot.name for plot in stick.plots()] == ["matrix-1", "curve"]
     cells = (board.plots()[0].spec or {})["data"]["values"]
     assert [(c["m"], c["r"], c["text"]) for c in cells[-3:]] == [(2, 0, "3.00"), (2, 1, "∞"), (2, 2, "∞")]
-    assert "∞: it does not fit" in board.plots()[0].caption
+    assert "∞: there is no room for it" in board.plots()[0].caption
     assert "∞" not in stick.plots()[0].caption
     lines, means = (layer["data"]["values"] for layer in (board.plots()[2].spec or {})["layer"])
     assert [p["mean"] for p in means[:3]] == pytest.approx([1.0, 1.75, (2.25 + 2.5 + 3.0) / 3])
@@ -913,12 +933,15 @@ def test_matrices_become_heat_maps_a_curve_and_slopes_for_each_device() -> None:
 def test_the_verdict_on_a_device_tells_slopes_and_room() -> None:
     board, stick = devices(degradation_document())
     assert degradation_verdict(stick) == (
-        "Each workload more adds 0.75 times its time alone to ssd (R² 1.000); all mixes of up to 2 fit."
+        "The slow-down grows with each further workload: it adds 0.75 to that of ssd (R² 1.000); all mixes of up to 2 "
+        "workloads fit."
     )
-    assert degradation_verdict(board).startswith("Each workload more adds 0.79 times its time alone to ssd (R² 0.99")
+    assert degradation_verdict(board).startswith(
+        "The slow-down grows with each further workload: it adds 0.79 to that of ssd (R² 0.99"
+    )
     tight = degradation_document()
     tight["matrices"][0]["cells"] = [[1.0, 1.5], ["inf", "inf"]]
-    assert degradation_verdict(devices(tight)[0]).endswith("; from 2 on, not all mixes fit.")
+    assert degradation_verdict(devices(tight)[0]).endswith("; from 2 workloads on, not all mixes fit.")
 
 
 def test_the_page_of_matrices_is_drawn_for_each_device(open_page: Open, tmp_path: Path) -> None:
@@ -1062,7 +1085,7 @@ def test_page_and_plots_say_which_workload_ran(tmp_path: Path) -> None:
         body |= {"title": "made up", "workload": f"{value} arrivals a minute for 690 s"}
     assert "made up; with duration_s=690; 5 paired seeds<" in page(made)
     write_plots(made, tmp_path)
-    assert "rate=99: made up; 99 arrivals a minute for 690 s; with duration_s=690<" in (
+    assert "rate=99: made up; 99 arrivals a minute for 690 s; with duration_s=690; 5 paired seeds<" in (
         tmp_path / "rate=99-latency.svg"
     ).read_text().replace("\N{NO-BREAK SPACE}", " ")
     del made["scenarios"]["rate=66"]

@@ -215,7 +215,7 @@ WRONG = [
     ("workload/sources/a/length_s", {"exponential": 1e12}, "workload", "requests: more than 2e+07"),
     ("deployments/0/servers", 10**9, "servers", "more than 1,000,000 servers in all"),
     ("deployments/0/batching", {"max": 2**31, "assumed": True}, "batching", "max must be at most 1,000,000"),
-    ("nodes/edge/name", "other", "name: other", "its name is its key, 'edge'"),
+    ("nodes/edge/name", "other", "name: other", "leave it out, because the key 'edge' is the name"),
     ("links", [], "links", "no link from site 's' to node 'edge'"),
     ("links/0/to", "egde", "egde", "no node is called 'egde' (did you mean 'edge'?)"),
     ("deployments", [], "model: m", "model 'm' fits nowhere: none of its variants is deployed on any node"),

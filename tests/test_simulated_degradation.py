@@ -192,8 +192,10 @@ def test_the_command_prints_the_tables_and_writes_the_document(
 ) -> None:
     assert main(["degradation", "simulate", "ecsrl", "--json", str(tmp_path / "out.json")]) == 0
     text = capsys.readouterr().out
-    assert "resnet-18 arrives on jetson-nano (nano); alone 34.7 ms" in text
-    assert "│ 6 │ 7.00 │  inf │" in text
+    assert (
+        "jetson-nano (nano): resnet-18 arriving, 34.7 ms alone; down: how many resnet-18 run already, across: " in text
+    )
+    assert "│ 6       │ 7.00 │    ∞ │" in text
     assert "linear fit: +1.542 for each more, R² 1.000" in text
     assert "7: 8.63 (3 of 7 combinations do not fit)" in text
     written = json.loads((tmp_path / "out.json").read_text())
@@ -208,7 +210,7 @@ def test_the_command_prints_the_tables_and_writes_the_document(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["degradation", "simulate", "full-edge"], "full-edge: no node is shared: there is no interference"),
+        (["degradation", "simulate", "full-edge"], "full-edge: no node is shared (`serving: shared`), so"),
         (["degradation", "simulate", "ecsrl", "--max", "0"], "--max: expected a whole number from 1 to 12, got '0'"),
         (["degradation", "simulate", "ecsrl", "--json", "/nowhere/out.json"], "the folder /nowhere does not exist"),
         (

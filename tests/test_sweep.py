@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fairlead.domain.errors import UserError
-from fairlead.experiments import fingerprint, workers
+from fairlead.experiments import fingerprint, task_trial, workers
 from fairlead.experiments.checkpoint import Checkpoint
 from fairlead.experiments.compare import compare
 from fairlead.experiments.fingerprint import keys
@@ -254,7 +254,7 @@ def test_the_key_notices_a_changed_helper_of_a_task_policy(tmp_path: Path, monke
     (package / "helper.py").write_text("LIMIT = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     theirs = TaskPolicy("theirs", __import__("their_task_policies").none, "python", package="their-task-policies")
-    for module in (fingerprint, policy_catalog):
+    for module in (fingerprint, policy_catalog, task_trial):  # the last one would keep what it is imported with
         monkeypatch.setattr(module, "find_task_policy", {"theirs": theirs}.__getitem__)
     trial = Trial("tapfinger-3", load_tasks("tapfinger-3"), 0, ("theirs",))
 

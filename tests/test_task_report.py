@@ -226,15 +226,15 @@ def test_tables_have_every_policy_the_bound_and_what_they_know(whole: dict[str, 
     assert dict(zip(made[0].rows, made[0].columns["privileges"], strict=True))["optimus"] == "progress, speed, resize"
     headings = [heading for table in made for heading in table.columns]
     assert sum(heading.startswith("gpu ") for heading in headings) == 1 + 2 * 16  # in use; each type by GPUs
-    quantiles = ("p50, steps", "p90, steps", "p95, steps", "p99, steps")
-    for heading in ("mean, steps", "behind best, steps", *quantiles, "sensitive, gpu", "memory in use, %"):
+    quantiles = [f"p{q} completion, steps" for q in (50, 90, 95, 99)]
+    for heading in ("mean completion, steps", "behind best, steps", *quantiles, "sensitive, gpu", "memory in use, %"):
         assert heading in headings, heading
 
 
 def test_bars_are_coloured_by_what_policies_know_and_do(whole: dict[str, Any]) -> None:
     found = rows(drawn(whole)["completion"])
     assert {p: row["group"] for p, row in found.items()} == {
-        "min": "sees what can be seen",
+        "min": "no privileges",
         "shortest-first": "knows progress or speed",
         "optimus": "knows, and resizes or pre-empts",
         "tiresias": "knows, and resizes or pre-empts",
@@ -265,7 +265,7 @@ def test_changes_of_links_are_marked_and_where_there_is_no_bound_none_is_told(wh
 
 def test_tasks_that_are_left_where_lines_end_are_told() -> None:
     stuck = made_of({"cut": tasks_scenario(most_steps=10)}, ["min"], [0, 1])
-    assert drawn(stuck)["alive"].caption.endswith(" Lines end at step 10; under min tasks go on.")
+    assert drawn(stuck)["alive"].caption.endswith(" Lines end at step 10; under min some tasks are unfinished then.")
     assert "Unfinished at the end of the run, and counted as finished then: min " in task_verdict(task_points(stuck)[0])
     assert "unfinished, %" in task_tables(task_points(stuck)[0])[0].columns
 
@@ -273,10 +273,13 @@ def test_tasks_that_are_left_where_lines_end_are_told() -> None:
 def test_a_resource_that_does_not_count_is_left_out_of_speeds(whole: dict[str, Any]) -> None:
     plots = drawn(whole)
     assert plots["speed-insensitive"].spec is None
-    assert plots["speed-insensitive"].caption == "Nothing to draw: it takes 4 steps, whatever it gets of cpu and gpu."
+    assert (
+        plots["speed-insensitive"].caption
+        == "Nothing to draw: a task takes 4 steps, whatever its allocation of cpu and gpu."
+    )
     line = (plots["speed-sensitive"].spec or {})["data"]["values"]
     assert [row["amount"] for row in line] == list(range(1, 17))
-    assert "whatever it gets of cpu" in plots["speed-sensitive"].caption
+    assert "whatever its allocation of cpu" in plots["speed-sensitive"].caption
     testbed = made_of({"t": load_tasks("tapfinger-testbed-3", ["tasks=5"])}, ["min"], [0])
     cells = (drawn(testbed)["speed-convnet"].spec or {})["data"]["values"]
     assert [len(row["steps"]) for row in cells] == [8] * 15

@@ -140,7 +140,7 @@ def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, path: str, value: Any
         ("type,cpu,gpu,time_s,progress,loss\na,1,1,5,1,0\n", "unknown column 'loss'"),
         ("type,cpu,time_s,progress\na,1,5,1\n", "the column gpu is missing"),
         ("type,cpu,gpu,time_s,progress\nb,1,1,5,1\n", "there are no rows of the type 'a'"),
-        ("type,cpu,gpu,time_s,progress\na,1,1,5,0.5\n", "ends at 0.5, not at 1"),
+        ("type,cpu,gpu,time_s,progress\na,1,1,5,0.5\n", "ends at progress 0.5, not at 1"),
         ("type,cpu,gpu,time_s,progress\na,2,2,5,1\n", "the minimum of 'a' (cpu 1, gpu 1) was not measured"),
         ("type,cpu,gpu,time_s,progress\na,1,1,5,0.5\na,1,1,4,1\n", ":3: time_s must rise: 4 after 5"),
         ("type,cpu,gpu,time_s,progress\na,1,1,x,1\n", ":2: time_s: expected a number, got 'x'"),
@@ -218,7 +218,7 @@ def test_each_command_says_which_world_it_wants(capsys: pytest.CaptureFixture[st
     for command, line in (
         (["degradation", "simulate", "tapfinger-3"], "this is a scenario of tasks"),
         (["tune", "ecsrl"], "this is a scenario of requests"),
-        (["compare", "ecsrl", "tapfinger-3"], "compare one world at a time"),
+        (["compare", "ecsrl", "tapfinger-3"], "compare the two separately"),
         (["compare", "tapfinger-3", "--policies", "closest"], "policy 'closest' decides on requests"),
         (["tune", "tapfinger-3", "--workloads", "1"], "--workloads 1: 2 to"),
     ):

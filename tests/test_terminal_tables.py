@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from documents import document, plain, swept
+from fairlead.cli.console import console
 from fairlead.cli.experiments.sweep_tables import show_sweep
 from fairlead.cli.experiments.tables import print_columns, show_comparison
 from fairlead.measure.report.document import OUTCOMES, points
@@ -64,6 +65,31 @@ def test_outcomes_add_up_from_what_is_shown(width: int) -> None:
     assert min(float(cell) for cell in found["inaccurate, %"]) > 0
 
 
+def test_outcomes_that_occur_share_the_first_table_at_80_columns() -> None:
+    made = document(bound=False)
+    names = points(made)[0].ranking
+    first = printed(show_comparison, 80, made, ["shifting"]).partition("└")[0] + "└"
+    assert list(read(first, names)) == ["policy", *(f"{outcome}, %" for outcome in OUTCOMES)]
+    assert "random-proportional-\n" not in first  # names are wrapped in their column
+    assert read(first, names)["policy"] == names
+    for policy in made["scenarios"]["shifting"]["policies"].values():
+        policy["figures"]["inaccurate"]["mean"] = policy["figures"]["rejected"]["mean"] = 0.0
+    found = read(printed(show_comparison, 80, made, ["shifting"]).partition("└")[0] + "└", names)
+    assert list(found)[:4] == ["policy", "success, %", "late, %", "behind best, points"]
+
+
+@pytest.mark.parametrize(
+    ("given", "width"), [("80", 80), ("60", 60), (None, 200), ("0", 200), ("wide", 200), ("1e2", 200)]
+)
+def test_output_that_is_piped_is_as_wide_as_columns_says(
+    given: str | None, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if given is not None:
+        monkeypatch.setenv("COLUMNS", given)
+    assert console().width == width
+
+
 def test_the_terminal_says_what_ran_and_the_verdict_of_the_page() -> None:
     made = document()
     made["scenarios"]["shifting"]["workload"] = "66 arrivals a minute for 690 s"
@@ -84,7 +110,7 @@ def test_a_sweep_marks_the_best_shows_the_bound_and_cuts_nothing(width: int) -> 
         for policy in body["policies"].values():
             policy["figures"]["rejected"]["mean"] = 0.0
     text = printed(show_sweep, width, made, "ecsrl")
-    success, late, rest = re.split(r"late, % of requests|inaccurate, % of requests", text)
+    success, late, rest = re.split(r"\blate, %\n|inaccurate, %\n", text)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     names = ["closest", "farthest", "upper bound"]
@@ -98,7 +124,7 @@ def test_a_sweep_marks_the_best_shows_the_bound_and_cuts_nothing(width: int) -> 
         label: [body["ranking"][0] == name for name in names[:2]] for label, body in made["scenarios"].items()
     }
     assert all(cells[2] == "97.5 ± 0.4" for label, cells in read(success, names).items() if label != "policy")
-    assert "rejected, % of requests: none" in rest
+    assert "rejected, %: none" in rest
 
 
 def test_a_cell_that_is_wider_than_the_terminal_is_folded() -> None:

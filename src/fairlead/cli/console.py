@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -12,6 +13,9 @@ from rich.text import Text
 
 from fairlead.cli.standard_streams import encodable
 from fairlead.domain.errors import printable
+
+_WIDE = 200
+_DIGITS = 6  # a width has fewer
 
 
 class _Console(Console):
@@ -29,9 +33,16 @@ class _Console(Console):
 
 
 def console(stderr: bool = False) -> Console:
-    """Standard output (or error); wide enough for tables when it is not a terminal."""
+    """Standard output (or error); as wide as COLUMNS says, or as the terminal, or else wide enough for tables."""
     stream = sys.stderr if stderr else sys.stdout
-    return _Console(width=None if stream.isatty() else 200, highlight=False, emoji=False, stderr=stderr)
+    width = _given_width() or (None if stream.isatty() else _WIDE)
+    return _Console(width=width, highlight=False, emoji=False, stderr=stderr)
+
+
+def _given_width() -> int | None:
+    """What the environment's COLUMNS says, if that is a width."""
+    text = os.environ.get("COLUMNS", "")
+    return int(text) or None if text.isascii() and text.isdigit() and len(text) < _DIGITS else None
 
 
 class _PlainTable(Table):

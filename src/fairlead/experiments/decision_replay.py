@@ -9,6 +9,7 @@ what the model was shown.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import numpy as np
 
 from fairlead.domain.decision import Decision, WindowSnapshot
 from fairlead.domain.errors import UserError
-from fairlead.domain.outcomes import REASON_NAMES, Fallback
+from fairlead.domain.outcomes import REASON_NAMES, Fallback, Outcome
 from fairlead.domain.scenario import Scenario
 from fairlead.experiments.policy_inputs import (
     Groups,
@@ -159,26 +160,39 @@ class Case(ABC):
     def inputs(self, made: Watched) -> tuple[list[Input], Groups]:
         """What the model is shown."""
 
+    @abstractmethod
+    def shares(self, actions: list[Action], values: Any) -> dict[str, float]:
+        """The softmax share of each possible action, given what the model's outputs are worth; empty without them."""
+
+    @abstractmethod
+    def begins_ms(self, made: Watched) -> float:
+        """When the first request arrives that the decision can be about."""
+
+    @abstractmethod
+    def ending(self, made: Watched, world: World) -> tuple[str | None, float | None]:
+        """Outcome and latency of the request that was decided; None where there is no such request, or no answer."""
+
 
 def find_case(scenario: Scenario, policy: Policy, seed: int, at_s: float | None, request: int | None) -> Case:
     """The decision of `policy` at a time, or about a request; what can't be one is a UserError."""
     if policy.bundle is None:
         learned = ", ".join(name for name, p in registry()[0].items() if p.learned)
-        which = f"learned policies are {learned}, and folders of bundles" if learned else "give the folder of a bundle"
-        raise UserError(f"policy {policy.name!r} is a fixed rule, and only learned policies can be explained: {which}")
+        which = f"give {learned}, or the folder of a bundle" if learned else "give the folder of a bundle"
+        raise UserError(f"policy {policy.name!r} is a rule, and only learned policies can be explained: {which}")
     duration_s = scenario.workload.duration_s
     if at_s is not None and not 0.0 <= at_s < duration_s:
         raise UserError(f"--at {at_s:g}: {scenario.name} runs from 0 s to before {duration_s:g} s")
     if policy.selects:
         if at_s is None:
-            raise UserError(f"--request {request}: {policy.name} decides on windows: give a time with --at")
+            raise UserError(f"--request {request}: {policy.name} decides for windows of time: give a time with --at")
         return _WindowCase(scenario, policy.name, policy.bundle, seed, at_s)
     return _RequestCase(scenario, policy.name, policy.bundle, seed, at_s, request)
 
 
 def _unusable(name: str, bundle: Bundle, fault: Fault) -> UserError:
     return UserError(
-        f"policy {name!r} can't be asked here ({fault.why}): {bundle.fallback} decides all, nothing to explain"
+        f"the model of policy {name!r} can't be used here ({fault.why}), so its fallback rule {bundle.fallback} "
+        "decides everything and there is nothing to explain"
     )
 
 
@@ -223,6 +237,15 @@ class _WindowCase(Case):
         shape = list(self.scenario.nodes), self.manifest.slots, self.manifest.mix
         return window_inputs(*shape, float(capacity_qps(self.plan).sum())), window_groups(*shape)
 
+    def shares(self, actions: list[Action], values: Any) -> dict[str, float]:
+        return {}  # values are gains, which mean something by themselves
+
+    def begins_ms(self, made: Watched) -> float:
+        return self._window * self._setting[1]
+
+    def ending(self, made: Watched, world: World) -> tuple[str | None, float | None]:
+        return None, None
+
 
 class _RequestCase(Case):
     """The first request that is decided at or after a time, or the one of an id."""
@@ -247,14 +270,14 @@ class _RequestCase(Case):
 
     def _nothing(self, world: World) -> str:
         if self._request is None:
-            return f"--at {self._at_s:g}: nothing is decided from then on"
-        row, before = world.rows[self._request], slice(0, self._request)
+            return f"--at {self._at_s:g}: no request is decided from then on"
+        asked, row, before = f"--request {self._request}", world.rows[self._request], slice(0, self._request)
         if row["bound"]:
             same = world.requests["stream"][before] == world.requests["stream"][self._request]
             first = np.flatnonzero(same & (world.rows["bound"][before] == 0))[-1]
-            return f"--request {self._request}: it went where its stream was bound, as decided by request {first}"
+            return f"{asked}: it went where its stream is bound since request {first}, so explain that one"
         why = ", ".join(_words(row["reason"]))
-        return f"--request {self._request}: nothing was feasible ({why}), so there was nothing to decide"
+        return f"{asked}: it was rejected because no candidate was feasible ({why}), so nothing was decided"
 
     def span_s(self, made: Watched) -> tuple[float, float]:
         at_s = float(made.request["now_ms"]) / 1000.0
@@ -282,7 +305,22 @@ class _RequestCase(Case):
 
     def inputs(self, made: Watched) -> tuple[list[Input], Groups]:
         names, nodes = (list(column) for column in zip(*self._places(made), strict=True))
-        return dispatch_inputs(names, self.manifest.slots), dispatch_groups(names, nodes, self.manifest.slots)
+        bound = self.scenario.rules.dispatch == "stream"
+        return dispatch_inputs(names, self.manifest.slots, bound), dispatch_groups(names, nodes, self.manifest.slots)
+
+    def shares(self, actions: list[Action], values: Any) -> dict[str, float]:
+        possible = [a for a in actions if not a.excluded]
+        scores = values[[a.output for a in possible]]
+        weights = np.exp(scores - scores.max())
+        return {a.name: float(w) for a, w in zip(possible, weights / weights.sum(), strict=True)}
+
+    def begins_ms(self, made: Watched) -> float:
+        return float(made.request["now_ms"])
+
+    def ending(self, made: Watched, world: World) -> tuple[str | None, float | None]:
+        row = world.rows[self.number(made)]
+        latency_ms = float(row["latency_ms"])
+        return Outcome(row["outcome"]).name.lower(), None if math.isnan(latency_ms) else latency_ms
 
     def _places(self, made: Watched) -> list[tuple[str, str]]:
         """Name and node of each candidate."""

@@ -7,7 +7,6 @@ start with that one decision forced to each alternative. Called by the cli.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -23,6 +22,7 @@ from fairlead.experiments.policy_inputs import drives
 from fairlead.experiments.result_file import plain, versions
 from fairlead.policies.interface import Policy
 from fairlead.policies.model_runtime import limits
+from fairlead.sim.serving.world_arrays import World
 
 SOON_S: Final = 60.0  #: A replay counts requests that arrive within this time after the decision separately.
 
@@ -115,7 +115,7 @@ def explain(
     for i, action in enumerate(possible):
         progress(i, len(possible))
         again = world if action.answer == made.answer else case.play(action.answer)[1]
-        others[action.name] = _replayed(found, world, again)
+        others[action.name] = _replayed(case, made, world, again)
     return replace(found, alternatives=[replace(a, replayed=others.get(a.name)) for a in found.alternatives])
 
 
@@ -204,7 +204,7 @@ def _typical(case: Case) -> Any:
 
 
 def _alternatives(case: Case, actions: list[Action], values: Any | None, chosen: Action) -> list[Alternative]:
-    shares = _shares(actions, values) if case.kind == "request" and values is not None else {}
+    shares = {} if values is None else case.shares(actions, values)
     return [
         Alternative(
             a.name,
@@ -219,13 +219,6 @@ def _alternatives(case: Case, actions: list[Action], values: Any | None, chosen:
     ]
 
 
-def _shares(actions: list[Action], values: Any) -> dict[str, float]:
-    possible = [a for a in actions if not a.excluded]
-    scores = values[[a.output for a in possible]]
-    weights = np.exp(scores - scores.max())
-    return {a.name: float(w) for a, w in zip(possible, weights / weights.sum(), strict=True)}
-
-
 def _drivers(case: Case, made: Watched, actions: list[Action], chosen: Action, rival: Action) -> list[Driver]:
     inputs, groups = case.inputs(made)
     sets = {i.name: [i.index] for i in inputs} | groups
@@ -238,18 +231,8 @@ def _drivers(case: Case, made: Watched, actions: list[Action], chosen: Action, r
     return sorted(found, key=lambda d: -abs(d.move))
 
 
-def _replayed(found: Explanation, world: Any, again: Any) -> Replayed:
+def _replayed(case: Case, made: Watched, world: World, again: World) -> Replayed:
     more = (again.rows["outcome"] == Outcome.SUCCESS).astype(int) - (world.rows["outcome"] == Outcome.SUCCESS)
-    now_ms = world.requests["now_ms"]
-    after_ms = now_ms - (now_ms[found.number] if found.kind == "request" else 1000.0 * found.at_s)
+    after_ms = world.requests["now_ms"] - case.begins_ms(made)
     soon = (after_ms >= 0.0) & (after_ms < 1000.0 * SOON_S)
-    run = Replayed(int(more.sum()), int(more[soon].sum()), None, None)
-    if found.kind == "window":
-        return run
-    row = again.rows[found.number]
-    latency_ms = float(row["latency_ms"])
-    return replace(
-        run,
-        outcome=Outcome(row["outcome"]).name.lower(),
-        latency_ms=None if math.isnan(latency_ms) else latency_ms,
-    )
+    return Replayed(int(more.sum()), int(more[soon].sum()), *case.ending(made, again))

@@ -38,8 +38,8 @@ class Input:
         return float(shown[self.index]) * self.scale + self.shift
 
 
-def dispatch_inputs(candidates: Sequence[str], slots: int) -> list[Input]:
-    """ "dispatch-1" for candidates of these names; slots without a candidate are left out."""
+def dispatch_inputs(candidates: Sequence[str], slots: int, bound: bool) -> list[Input]:
+    """ "dispatch-1" for candidates of these names; slots without a candidate are left out. `bound`: streams are."""
     found = []
     for i, feature in enumerate(dispatch_features(slots)):
         field, _, slot = feature.partition(" ")
@@ -48,6 +48,8 @@ def dispatch_inputs(candidates: Sequence[str], slots: int) -> list[Input]:
         name = f"{field} of {candidates[int(slot)]}" if slot else field
         unit = next((words for suffix, words in _SUFFIXES.items() if field.endswith(suffix)), "")
         scale = (CANDIDATE_UNITS if slot else REQUEST_UNITS).get(field, 1.0)
+        if field == "load":
+            unit, scale = ("% of capacity", 100.0 * scale) if bound else ("s of work", scale)
         found.append(Input(i, name, unit, scale, 1.0 if field == "suffered" else 0.0))
     return found
 
@@ -58,12 +60,14 @@ def dispatch_groups(candidates: Sequence[str], nodes: Sequence[str], slots: int)
     for i, feature in enumerate(dispatch_features(slots)):
         of_slot.setdefault(feature.partition(" ")[2], []).append(i)
     singles = of_slot[""]
-    groups = {"the request": singles[: len(REQUEST_UNITS)], "the preference": singles[len(REQUEST_UNITS) :]}
-    groups |= {f"all of {name}": of_slot[str(c)] for c, name in enumerate(candidates)}
+    groups = {"the request": singles[: len(REQUEST_UNITS)], "the weights": singles[len(REQUEST_UNITS) :]}
+    groups |= {f"all inputs of {name}": of_slot[str(c)] for c, name in enumerate(candidates)}
     for node in dict.fromkeys(nodes):
         if nodes.count(node) > 1:
-            groups[f"node {node}"] = [i for c, n in enumerate(nodes) if n == node for i in of_slot[str(c)]]
-    groups["slots without a candidate"] = [i for c in range(len(candidates), slots) for i in of_slot[str(c)]]
+            groups[f"all inputs of node {node}"] = [
+                i for c, n in enumerate(nodes) if n == node for i in of_slot[str(c)]
+            ]
+    groups["inputs not in use"] = [i for c in range(len(candidates), slots) for i in of_slot[str(c)]]
     return _several(groups)
 
 
@@ -72,7 +76,7 @@ def window_inputs(nodes: Sequence[str], slots: int, mix: bool, total_qps: float)
     known: dict[str, tuple[str, float]] = {
         "qps": ("requests/s", total_qps),
         "rps": ("answers/s", total_qps),
-        "clients": ("streams", total_qps / CLIENT_QPS),
+        "clients": ("", total_qps / CLIENT_QPS),
         "within": ("%", 100.0),
         "load": ("% of capacity", 100.0),
         "delay": ("ms", DELAY_MS),
@@ -90,8 +94,8 @@ def window_groups(nodes: Sequence[str], slots: int, mix: bool) -> Groups:
     mixed = [i for i in used[3:] if i not in loads and i not in delays]
     groups = {"the traffic": used[:3], "the deadline mix": mixed, "all loads": loads, "all delays": delays}
     for node in nodes:
-        groups[f"node {node}"] = [i for i in loads + delays if names[i].partition(" ")[2] == node]
-    groups["places without a node"] = [i for i in range(len(names)) if i not in used]
+        groups[f"all inputs of node {node}"] = [i for i in loads + delays if names[i].partition(" ")[2] == node]
+    groups["inputs not in use"] = [i for i in range(len(names)) if i not in used]
     return _several(groups)
 
 

@@ -51,7 +51,9 @@ def simulate_degradation(scenario: Scenario, most: int) -> SimulatedDegradation:
     if not 1 <= most <= _MOST:
         raise UserError(f"--max {most}: 1 to {_MOST} workloads of each model are possible")
     if all(node.serving != "shared" for node in scenario.nodes.values()):
-        raise UserError(f"{scenario.name}: no node is shared: there is no interference (`serving: shared`; try ecsrl)")
+        raise UserError(
+            f"{scenario.name}: no node is shared (`serving: shared`), so models do not slow each other down; try ecsrl"
+        )
     by_rho = {rho: [m for m in _matrices(_with_rho(scenario, rho), most) if _has_rho(scenario, m)] for rho in RHOS}
     return SimulatedDegradation(
         scenario, most, _matrices(scenario, most), {rho: found for rho, found in by_rho.items() if found}
@@ -66,7 +68,7 @@ def as_document(made: SimulatedDegradation, overrides: list[str]) -> dict[str, A
         "versions": versions(),
         "settings": {"scenario": made.scenario.name, "set": overrides, "max": made.most},
         "title": made.scenario.title,
-        "measured": "in the simulator: the newcomer runs while the others stay",
+        "measured": "in the simulator",
         "assumptions": [f"{path}: {words}" for path, words in made.scenario.assumptions()],
         "matrices": [m.as_dict() | _by_rho(made, m) for m in made.matrices],
     }

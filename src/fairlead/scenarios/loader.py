@@ -194,7 +194,9 @@ def _with_names(world: _World, data: dict[str, Any], lines: Lines) -> dict[str, 
             value = at(data, (*path, key))
             if isinstance(value, dict) and "name" in value:
                 place = where(lines, (*path, key, "name"))
-                raise UserError(f"{place}: {dotted((*path, key, 'name'))}: its name is its key, {key!r}")
+                raise UserError(
+                    f"{place}: {dotted((*path, key, 'name'))}: leave it out, because the key {key!r} is the name"
+                )
             if isinstance(value, dict):
                 value["name"] = key
     for section in ("links", "link_changes"):

@@ -69,7 +69,9 @@ def read_curves(scenario: TaskScenario, task_type: TaskType) -> Curves:
     for amounts, points in measured.items():
         if points[-1][1] < 1.0:
             what = ", ".join(f"{n} {x}" for n, x in zip(names, amounts, strict=True))
-            raise UserError(f"{file}: the curve of {task_type.name!r} at {what} ends at {points[-1][1]:g}, not at 1")
+            raise UserError(
+                f"{file}: the curve of {task_type.name!r} at {what} ends at progress {points[-1][1]:g}, not at 1"
+            )
     least = tuple(task_type.minimum.get(name, 0) for name in names)
     if not any(all(x <= low for x, low in zip(a, least, strict=True)) for a in measured):
         what = ", ".join(f"{n} {x}" for n, x in zip(names, least, strict=True))

@@ -96,7 +96,10 @@ def run_show(args: argparse.Namespace) -> int:
         for line in hints(s):
             note(f"fairlead: {line}")
     assumed = s.assumptions()
-    out.print(f"[bold]{counted(len(assumed), 'assumption')}[/bold] (numbers that nothing public gives)")
+    if assumed:
+        out.print(f"[bold]{counted(len(assumed), 'assumption')}[/bold], numbers that have no public source:")
+    else:
+        out.print("[bold]no assumptions[/bold]: every number has a source")
     for path, words in assumed:
         out.print(f"  {escape(path)}: {escape(words)}", soft_wrap=True)
     return 0
@@ -117,7 +120,7 @@ def _show_serving(out: Console, s: Scenario) -> None:
 
 
 def _devices(s: Scenario) -> Table:
-    table = columns_table("device", "TOPS", "MB", "W idle-busy", "price / h busy", "degradation when shared")
+    table = columns_table("device", "TOPS", "MB", "W idle-busy", "price / h busy", "interference when shared")
     for d in s.devices.values():
         power = f"{d.power_idle_w:g}-{d.power_busy_w:g}"
         how = d.degradation

@@ -35,15 +35,16 @@ def show_task_scenario(out: Console, s: TaskScenario) -> None:
     resources = "; ".join(f"{r.name} ({r.role}): {_given(s, r)}" for r in s.resources.values())
     out.print(f"\n[bold]resources[/bold]: {escape(resources)}")
     reach = s.workload.reach
-    words = "a random subset of clusters" if reach.draw == "subset" else (
-        f"clusters behind links of {reach.least_bandwidth_mbps:g} Mbit/s and {reach.most_latency_ms:g} ms "
-        f"(drawn from {reach.bandwidth_mbps[0]:g}..{reach.bandwidth_mbps[1]:g} and "
-        f"{reach.latency_ms[0]:g}..{reach.latency_ms[1]:g})"
+    words = "each task can run on a random subset of clusters" if reach.draw == "subset" else (
+        f"each task can run on clusters behind links of {reach.least_bandwidth_mbps:g} Mbit/s or more and "
+        f"{reach.most_latency_ms:g} ms or less (drawn from {reach.bandwidth_mbps[0]:g}..{reach.bandwidth_mbps[1]:g} "
+        f"and {reach.latency_ms[0]:g}..{reach.latency_ms[1]:g})"
     )  # fmt: skip
     out.print(f"[bold]reach[/bold]: {words}; {counted(len(s.link_changes), 'change')} of links")
     out.print(
-        f"[bold]rules[/bold]: {rules.mode}-task; a cluster sees {counted(rules.pending, 'task')}; "
-        f"noise {rules.progress_noise:g}; {100 * rules.switching:g} % of a step's progress after a change of amounts\n"
+        f"[bold]rules[/bold]: {rules.mode}-task; each cluster sees at most {counted(rules.pending, 'waiting task')}; "
+        f"noise {rules.progress_noise:g}; a step after a change of the allocation makes {100 * rules.switching:g} % of "
+        "its progress\n"
     )
 
 

@@ -72,7 +72,9 @@ def _check(args: argparse.Namespace) -> None:
 def _runnable(models: list[str], options: list[str]) -> list[RunnableModel]:
     """The models with their sizes, under names that differ."""
     if len(set(models)) < len(models):
-        raise UserError(f"{max(models, key=models.count)}: given twice; one model alone is measured beside itself")
+        raise UserError(
+            f"{max(models, key=models.count)}: given twice; give one model alone to measure it beside itself"
+        )
     sizes = _sizes(models, options)
     short = [model if model in zoo() else Path(model).stem for model in models]
     labels = short if len(set(short)) == len(short) else models
@@ -92,7 +94,7 @@ def _sizes(models: list[str], options: list[str]) -> dict[str, dict[str, int]]:
         if not name or size is None:
             raise UserError(f"--size {option}: expected [MODEL:]NAME=N, as in height=224")
         if not model and len(models) > 1:
-            raise UserError(f"--size {option}: say of which model, as in {models[0]}:{name}={text}")
+            raise UserError(f"--size {option}: several models are given, so name one, as in {models[0]}:{name}={text}")
         if model and model not in models:
             raise UserError(f"--size {option}: {model!r} is not one of the models{nearest(model, models)}")
         sizes[model or models[0]][name] = size
@@ -111,7 +113,6 @@ def _show(out: Console, found: Measured, lanes: float) -> None:
     machine = found.machine
     cores = counted(machine.cores, "core")
     out.print(f"[bold]{escape(machine.processor)}[/bold], {cores}; each workload is its own process")
-    out.print("cells: time of one more workload beside those that run / its time alone; inf: no memory for it\n")
     show_matrices(out, found.matrices)
     for name, matrix in zip(names(found.matrices), found.matrices, strict=True):
         out.print(f"{escape(name)}: {_regime(matrix, lanes)}")
@@ -165,7 +166,7 @@ def _document(args: argparse.Namespace, models: list[RunnableModel], found: Meas
             "memory_mb": args.memory_mb, "size": args.size,
         },
         "title": f"{', '.join(listed)}; {counted(found.machine.cores, 'core')}",
-        "measured": "on the machine itself, where every workload, also the newcomer, is a process of its own",
+        "measured": "on the machine, each workload in its own process",
         "complete": not found.interrupted,
         "machine": vars(found.machine) | {"room_mb": found.room_mb},
         "memory": {name: vars(memory) for name, memory in zip(listed, found.memory, strict=True)},

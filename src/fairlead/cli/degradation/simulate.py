@@ -6,8 +6,7 @@ The tables take matrices from anywhere; the simulator's come from `experiments.s
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,10 +17,9 @@ from fairlead.cli.experiments.tables import foot, head, print_columns
 from fairlead.cli.standard_streams import note
 from fairlead.experiments.simulated_degradation import as_document, simulate_degradation
 from fairlead.measure.degradation_matrix import Level, Matrix, by_device, names
-from fairlead.measure.report.tables import Columns
+from fairlead.measure.report.degradation_document import Measured, devices
+from fairlead.measure.report.degradation_tables import ABOUT_CELLS, factor, matrix_table, slopes_table
 from fairlead.scenarios.loader import load
-
-_INFINITE = "inf"
 
 
 def run_simulate(args: argparse.Namespace) -> int:
@@ -34,10 +32,8 @@ def run_simulate(args: argparse.Namespace) -> int:
     out, document = console(stderr=args.json == "-"), as_document(made, args.overrides)
     try:
         head(out, scenario.name, scenario.title, overrides=args.overrides)
-        out.print("cells: time of one more workload beside those that run / its time alone; inf: no memory for it\n")
         show_matrices(out, made.matrices)
-        if made.by_rho:
-            _show_slopes(out, made.by_rho)
+        _show_slopes(out, devices(document))
         foot(out, document["assumptions"], args.scenario)
     finally:  # files are written even when the reader of the tables is gone (`| head`)
         write_outputs(args, document)
@@ -46,38 +42,29 @@ def run_simulate(args: argparse.Namespace) -> int:
 
 def show_matrices(out: Console, matrices: Sequence[Matrix]) -> None:
     """Print each matrix with its curve and its fit."""
+    out.print(f"{ABOUT_CELLS}\n")
     for device, there in by_device(matrices).items():
-        for m in there:
-            out.print(f"[bold]{escape(m.arriving)}[/bold] arrives on {escape(device)}; alone {m.alone_ms:.4g} ms")
-            across = f", across: {m.axes[1]}" if len(m.axes) > 1 else ""
-            out.print(escape(f"down: how many {m.axes[0]} run already{across}"))
-            print_columns(out, {"": [str(i) for i in range(len(m.cells))]} | _columns(m))
-            means = ", ".join(map(_level, m.curve()))
+        for name, m in zip(names(there), there, strict=True):
+            table = matrix_table(m, name)
+            out.print(f"[bold]{escape(device)}[/bold]: {escape(table.title)}")
+            print_columns(out, table.columns)
             fit = m.fit()
             points = sum(not level.infinite for level in m.curve())
             sure = f", R² {fit.r2:.3f}" if fit and points > 2 else ""
             line = f"{fit.slope:+z.3f} for each more{sure}" if fit else "none, because too few combinations fit"
+            means = ", ".join(map(_level, m.curve()))
             out.print(f"mean by number of running workloads, the newcomer included: {means}\nlinear fit: {line}\n")
 
 
-def _columns(m: Matrix) -> Columns:
-    return {str(r): [_number(row[r]) for row in m.cells] for r in range(len(m.cells[0]))}
-
-
-def _show_slopes(out: Console, by_rho: Mapping[float, Sequence[Matrix]]) -> None:
-    """The slopes under other interference than the scenario's."""
-    out.print("slope of the linear fit by rho, for devices whose interference is a rho")
-    devices = by_device(next(iter(by_rho.values())))
-    columns = {"arrives": [f"{name} on {there[0].device}" for there in devices.values() for name in names(there)]}
-    for rho, matrices in by_rho.items():
-        columns[f"{rho:g}"] = [f"{fit.slope:z.2f}" if (fit := m.fit()) else "" for m in matrices]
-    print_columns(out, columns)
+def _show_slopes(out: Console, found: Sequence[Measured]) -> None:
+    """The slopes under other interference than the scenario's; nothing where no device's interference is a rho."""
+    slopes = {f"{name} on {one.label}": series for one in found for name, series in one.slopes.items()}
+    if slopes:
+        table = slopes_table(slopes)
+        out.print(table.title)
+        print_columns(out, table.columns)
 
 
 def _level(level: Level) -> str:
     less = f" ({level.infinite} of {level.cells} combinations do not fit)" if level.infinite else ""
-    return f"{level.running}: {_number(level.mean)}{less}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}" if math.isfinite(value) else _INFINITE
+    return f"{level.running}: {factor(level.mean)}{less}"

@@ -29,7 +29,7 @@ def run_detect(args: argparse.Namespace) -> int:
         raise UserError(f"--root {args.root}: no such folder")
     if args.output:
         if args.form == "table":
-            raise UserError("--output takes --json, --labels or --nfd: a table is for reading")
+            raise UserError("--output takes --json, --labels or --nfd, not a table")
         check_writable(Path(args.output))
     periods = Periods(*(_positive(args, name) for name in ("static_every", "dynamic_every", "keep")))
     tree, catalog = HostTree(root), read_catalog(*map(Path, args.catalog))
@@ -120,7 +120,7 @@ def _table(found: Detection) -> None:
     from fairlead.cli.console import console
 
     out = console()
-    out.print(escape(", ".join(f"{k} {v}" for k, v in found.host.items()) or "a host without a name of its model"))
+    out.print(escape(", ".join(f"{k} {v}" for k, v in found.host.items()) or "this host does not name its model"))
     if not found.accelerators:
         out.print("no accelerator of the catalog found")
         return

@@ -14,6 +14,8 @@ from fairlead.experiments.sweep import points, read_sweep
 from fairlead.experiments.world_adapter import adapter_of
 from fairlead.scenarios.loader import load_any
 
+_WORLDS = {"serving": "requests", "tasks": "tasks"}  # what arrives in a world of that name
+
 
 def run_compare(args: argparse.Namespace) -> int:
     """Run `fairlead compare`."""
@@ -21,11 +23,12 @@ def run_compare(args: argparse.Namespace) -> int:
     scenarios = [load_any(name, args.overrides) for name in args.scenarios]
     names = [s.name for s in scenarios]
     if len(set(names)) != len(names):
-        raise UserError(f"two scenarios are called {max(names, key=names.count)!r}: results go by their names")
-    worlds = {adapter_of(s).name: s.name for s in scenarios}
+        twice = max(names, key=names.count)
+        raise UserError(f"two scenarios are called {twice!r}: results are kept by name, so give one of them another")
+    worlds = {_WORLDS[adapter_of(s).name]: s.name for s in scenarios}
     if len(worlds) > 1:
-        both = " and ".join(worlds.values())
-        raise UserError(f"{both} are of different worlds ({' and '.join(worlds)}): compare one world at a time")
+        said = " and ".join(f"{name} is a scenario of {world}" for world, name in worlds.items())
+        raise UserError(f"{said}: compare the two separately")
     return answer(
         args,
         dict(zip(names, scenarios, strict=True)),

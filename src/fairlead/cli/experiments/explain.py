@@ -14,17 +14,20 @@ from fairlead.cli.experiments.tables import foot, head, print_columns
 from fairlead.cli.standard_streams import note
 from fairlead.experiments.explain import as_document, explain
 from fairlead.measure.report.document import Document
-from fairlead.measure.report.explanation_phrases import beyond_training, verdict, when
+from fairlead.measure.report.explanation_phrases import (
+    ABOUT_INPUTS,
+    about_replay,
+    beyond_training,
+    verdict,
+    when,
+)
 from fairlead.measure.report.explanation_tables import alternatives, groups, inputs
+from fairlead.measure.report.explanation_words import situation
 from fairlead.measure.report.tables import Table
 from fairlead.policies.interface import find
 from fairlead.scenarios.loader import load
 
 _MOST_INPUTS, _MOST_GROUPS = 10, 6
-_WHAT_DROVE = (
-    "Inputs that mattered most: how far the margin would shrink if this input had its typical value of "
-    "the training (below 0: would grow). Inputs are changed one at a time; joint effects are not shown."
-)
 
 
 def run_explain(args: argparse.Namespace) -> int:
@@ -60,7 +63,7 @@ def run_explain(args: argparse.Namespace) -> int:
 def show(out: Console, document: Document) -> None:
     """Print an explanation."""
     made = document["decision"]
-    about = ", ".join(f"{k} {v if isinstance(v, str) else f'{v:g}'}" for k, v in made["situation"].items())
+    about = ", ".join(f"{k} {v}" for k, v in situation(made).items())
     out.print(escape(f"{when(made)}: {about}"))
     out.print(escape(" ".join(filter(None, (verdict(document), beyond_training(made))))))
     possible = alternatives(document)
@@ -68,17 +71,14 @@ def show(out: Console, document: Document) -> None:
     if any(a["replayed"] for a in made["alternatives"]):
         _show_replay(out, document)
     if made["drivers"]:
-        out.print(f"\n{_WHAT_DROVE}")
-        _show_drivers(out, inputs(made), _MOST_INPUTS, _moved(made, group=False))
-        _show_drivers(out, groups(made), _MOST_GROUPS, _moved(made, group=True))
+        out.print(f"\nInputs that mattered most. {ABOUT_INPUTS}")
+        _show_drivers(out, "inputs", inputs(made), _MOST_INPUTS, _moved(made, group=False))
+        _show_drivers(out, "groups of inputs", groups(made), _MOST_GROUPS, _moved(made, group=True))
 
 
 def _show_replay(out: Console, document: Document) -> None:
     made = document["decision"]
-    out.print(
-        f"Replay: change in successful requests against {escape(made['chosen'])}, among those that arrive within "
-        f"{document['soon_s']:g} s and in the whole run. One seed only, so chance plays a part."
-    )
+    out.print(f"Replay. {escape(about_replay(document))}")
     if not any(a["replayed"]["run"] or a["replayed"]["soon"] for a in made["alternatives"] if a["replayed"]):
         out.print("No alternative would have changed anything: all decide alike, or there was nothing to decide.")
 
@@ -88,10 +88,10 @@ def _moved(made: Document, group: bool) -> int:
     return sum(bool(d["move"]) for d in made["drivers"] if d["group"] == group)
 
 
-def _show_drivers(out: Console, table: Table, most: int, moved: int) -> None:
+def _show_drivers(out: Console, what: str, table: Table, most: int, moved: int) -> None:
     """The strongest, which come first."""
     shown = min(most, moved)
     if shown:
         print_columns(out, {heading: cells[:shown] for heading, cells in table.columns.items()})
     if len(table.rows) > shown:
-        out.print(f"[dim]{table.title}: {len(table.rows) - shown} more have less or no effect; --json has them[/dim]")
+        out.print(f"[dim]{len(table.rows) - shown} more {what} have less effect or none; --json has them[/dim]")

@@ -55,9 +55,9 @@ def check_log(args: argparse.Namespace) -> None:
     if log == "":
         raise UserError("--log: a name is missing")
     if args.checkpoint is not None:
-        raise UserError("--log: not with --checkpoint, whose finished trials are not run again and leave no log")
+        raise UserError("--log can't be used with --checkpoint: finished trials are not run again and leave no log")
     if args.ray is not None:
-        raise UserError("--log: not with --ray, whose machines would each keep their own logs")
+        raise UserError("--log can't be used with --ray: each machine would keep its own logs")
     check_parquet()
 
 

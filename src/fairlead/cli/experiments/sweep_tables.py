@@ -54,7 +54,7 @@ def _outcome(
         out.print(f"[bold]{heading}[/bold]: none\n")
         return
     bounded = objective and any(not math.isnan(point.bound.mean) for point in ran)
-    out.print(f"[bold]{heading}[/bold]{' (* the best there)' if objective else ''}")
+    out.print(f"[bold]{heading}[/bold]{' (* marks the best of a column)' if objective else ''}")
     columns: Columns = {"policy": [*policies, *[adapter.bound] * bounded]}
     for point in ran:
         cells = [_cell(adapter.write, point, p, figure, objective) for p in policies]

@@ -6,6 +6,7 @@ that do not fit go on in a further table. Other commands take the frame and `pri
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -35,10 +36,11 @@ def show_comparison(out: Console, document: Document, given: Sequence[str]) -> N
             number = point.figure(point.ranking[0], f"{point.noun}s").mean
             out.print(seeds_in_words([point], f" of {counted(number, point.noun)}"))
         out.print(escape(adapter.verdict(point)))
-        compared = [table.columns for table in adapter.tables(point) if table.compares]
-        for rows, same in groupby(compared, key=lambda columns: columns["policy"]):
-            shown = {heading: cells for columns in same for heading, cells in columns.items()}
-            print_columns(out, {"policy": rows} | shown, bold=point.ranking[0])
+        compared = [table for table in adapter.tables(point) if table.compares]
+        for _, group in groupby(compared, key=lambda table: table.rows):
+            same = list(group)
+            shown = {heading: cells for table in same for heading, cells in table.columns.items()}
+            print_columns(out, shown, bold=point.ranking[0], together=same[0].together)
         foot(out, point.body["assumptions"], name)
     failed(out, document)
 
@@ -64,7 +66,7 @@ def foot(out: Console, assumed: Sequence[str], name: str) -> None:
     """What is assumed, counted by section; `assumed` are lines that begin with the path of a number."""
     sections = Counter(line.split(":")[0].split(".")[0] for line in assumed)
     counts = ", ".join(f"{n} in {section}" for section, n in sections.items())
-    words = f"assumed: {counts}; all {len(assumed)}" if assumed else "nothing is assumed; sources"
+    words = f"assumed: {counts}; all {len(assumed)}" if assumed else "nothing is assumed; the sources of all numbers"
     out.print(f"[dim]{escape(words)}: fairlead show {escape(name)}[/dim]\n")
 
 
@@ -74,20 +76,39 @@ def failed(out: Console, document: Document) -> None:
         out.print(f"[red]failed[/red]: {escape(policy)}")
 
 
-def print_columns(out: Console, columns: Columns, bold: str = "") -> None:
-    """As many columns side by side as fit, the others in tables below; the first names the rows of each of them."""
+def print_columns(out: Console, columns: Columns, bold: str = "", together: int = 0) -> None:
+    """As many columns side by side as fit, the others in tables below; the first names the rows of each of them.
+
+    `together` columns after the first are kept side by side, with names wrapped at their hyphens, where that suffices.
+    """
     columns = {_plain(out, heading): [_plain(out, cell) for cell in cells] for heading, cells in columns.items()}
     (names, rows), *others = columns.items()
     widths = {heading: _width(heading, cells, out.width) for heading, cells in columns.items()}
     widest = max((widths[heading] for heading, _ in others), default=0)
     widths[names] = min(widths[names], max(_LEAST, out.width - widest - 7))  # 7: frame and space of two columns
+    kept = _side_by_side(columns, widths, out.width, together)
+    if kept:
+        out.print(_table(*kept, bold))
+        others = others[together:]
     part = {names: rows}
     for heading, cells in others:
         if len(part) > 1 and 1 + sum(3 + widths[h] for h in (*part, heading)) > out.width:
             out.print(_table(part, widths, bold))
             part = {names: rows}
         part[heading] = cells
-    out.print(_table(part, widths, bold))
+    if len(part) > 1 or not kept:
+        out.print(_table(part, widths, bold))
+
+
+def _side_by_side(
+    columns: Columns, widths: dict[str, int], available: int, together: int
+) -> tuple[Columns, dict[str, int]] | None:
+    """The first columns with names wrapped, and their widths; None where they fit as they are, or not even so."""
+    (names, rows), *others = list(columns.items())[: together + 1]
+    room = available - 4 - sum(3 + widths[heading] for heading, _ in others)  # 4: frame and space of the names
+    if not others or room >= widths[names] or room < max(map(_longest_part, (names, *rows))):
+        return None
+    return {names: [_wrapped(name, room) for name in rows]} | dict(others), widths | {names: room}
 
 
 def _plain(out: Console, text: str) -> str:
@@ -108,6 +129,26 @@ def _with_unit(heading: str) -> str:
     return heading.replace(", ", ",\N{NO-BREAK SPACE}")
 
 
+def _same(wrapped: str, name: str) -> bool:
+    """Whether it is that name, however it was wrapped."""
+    return "".join(wrapped.split()) == "".join(name.split())
+
+
+def _longest_part(name: str) -> int:
+    """The width of a name's longest line, if it is wrapped wherever that is possible."""
+    return max(map(cell_len, _wrapped(name, 0).split("\n")))
+
+
+def _wrapped(name: str, width: int) -> str:
+    """A name in lines that end at its spaces and hyphens; all but the first are indented."""
+    lines = [""]
+    for part in re.split(r"(?<=[- ])(?=.)", name):
+        if lines[-1].strip() and cell_len(lines[-1] + part.rstrip()) > width:
+            lines.append(" ")
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def _words(cells: Sequence[str]) -> bool:
     return any(" " in cell and any(map(str.isalpha, cell)) for cell in cells)
 
@@ -120,5 +161,5 @@ def _table(columns: Columns, widths: dict[str, int], bold: str) -> Table:
         made.columns[i].justify = "right" if i and not _words(cells) else "left"
     for name, *cells in zip(*columns.values(), strict=True):
         if any(cells):  # the bound has a cell in some columns only
-            made.add_row(*map(escape, (name, *cells)), style="bold" if name == bold else "")
+            made.add_row(*map(escape, (name, *cells)), style="bold" if bold and _same(name, bold) else "")
     return made

@@ -50,9 +50,12 @@ def _plain(table: Any) -> dict[str, dict[str, int]]:
 def _show(found: Tuned, args: argparse.Namespace) -> None:
     out = console()
     steps = plus_minus(found.steps, "{:.3f}")
-    out.print(f"{counted(found.tried, 'rule')} on {found.steps.n} workloads; the best has {steps} steps to completion")
+    out.print(
+        f"tried {counted(found.tried, 'rule')} on {found.steps.n} workloads; with the best one, tasks take {steps} "
+        "steps from arrival to completion on average"
+    )
     if found.gain is not None:
-        out.print(f"{plus_minus(found.gain, '{:.3f}')} less than with the scenario's own rule")
+        out.print(f"this is {plus_minus(found.gain, '{:.3f}')} steps less than with the scenario's own rule")
     out.print("\nfor the scenario:\n")
     text = yaml.safe_dump({"tuned_rule": as_yaml(found.rule)}, sort_keys=False, default_flow_style=None, width=110)
     print(text, end="")

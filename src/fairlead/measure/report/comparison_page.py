@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from fairlead.measure.numerals import counted
-from fairlead.measure.report.document import Document, Point, about, highlighted, points, sweep
+from fairlead.measure.report.document import Document, Point, about_each, highlighted, points, sweep, what_ran
 from fairlead.measure.report.html import assumptions, details, drawn, figure, frame, label_chooser, pairs, versions
 from fairlead.measure.report.phrases import listed
 from fairlead.measure.report.plots import Plot
@@ -18,9 +18,9 @@ from fairlead.measure.report.tables import Table
 from fairlead.measure.write_files import write_whole
 
 _ABOUT_TABLES = """<p>Means over the seeds ± the half width of their 95 % interval (Student's t; one seed has none).
-<em>Behind best</em> is the mean of the differences seed by seed; where its interval contains 0, the two policies are
-not told apart. Each policy is compared with the best at 95 % by itself, and the best is chosen on the same seeds: among
-many policies, one or the other is told apart by chance.</p>"""
+<em>Behind best</em> is the mean of the differences seed by seed; where its interval contains 0, the difference is
+within the margin of error. Each policy is compared with the best at 95 % by itself, and the best is chosen on the same
+seeds: among many policies, some differences are outside the margin by chance.</p>"""
 
 
 def write_report(document: Document, path: Path) -> None:
@@ -36,16 +36,18 @@ def page(document: Document) -> str:
     plots = [adapter.plots_of(document, point, False) for point in found]
     whole = adapter.plots_of_all(document, False)
     first = next((i for i, p in enumerate(found) if p.ranking), 0)
+    ran = {label: f'<p class="ran">{escape(words)}</p>' if words else "" for label, words in about_each(found).items()}
     parts = {
         "title": _title(document),
-        "subtitle": _subtitle(document),
+        "subtitle": what_ran(document, found),
         "notice": _notice(document),
-        "verdicts": pairs("verdicts", {p.label: _verdict(p, adapter.verdict(p)) for p in found}),
+        "verdicts": pairs("verdicts", {p.label: _verdict(p, adapter.verdict(p)) + ran[p.label] for p in found}),
         "controls": _controls(document, first),
         "figures": _figures(whole, [plots[first], *plots]),
         "about_tables": _ABOUT_TABLES + (f"<p>{escape(adapter.about_tables)}</p>" if adapter.about_tables else ""),
         "tables": "\n".join(
-            f'<div data-label="{i}">{_heading(p)}{_tables(adapter.tables(p))}</div>' for i, p in enumerate(found)
+            f'<div data-label="{i}"><h3>{escape(p.label)}</h3>\n{ran[p.label]}{_tables(adapter.tables(p))}</div>'
+            for i, p in enumerate(found)
         ),
         "settings": _settings(document),
     }
@@ -67,12 +69,6 @@ def _title(document: Document) -> str:
     if swept:
         return f"{policies} over {counted(len(swept[1]), 'value')} of {swept[0]}"
     return f"{policies} on {listed(labels) if len(labels) <= 3 else f'{len(labels)} scenarios'}"
-
-
-def _subtitle(document: Document) -> str:
-    seeds = len(document["settings"]["seeds"])
-    paired = f"{seeds} paired seeds" if seeds != 1 else "one seed"
-    return "; ".join(filter(None, (about(document, points(document)), paired)))
 
 
 def _notice(document: Document) -> str:
@@ -99,10 +95,6 @@ def _verdict(point: Point, text: str) -> str:
 
 def _tables(found: list[Table]) -> str:
     return "\n".join(details(table, is_open=i == 0) for i, table in enumerate(found)) or "<p>No seed is finished.</p>"
-
-
-def _heading(point: Point) -> str:
-    return f"<h3>{escape(point.label)}</h3>\n"
 
 
 def _controls(document: Document, first: int) -> str:

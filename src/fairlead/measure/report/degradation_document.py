@@ -49,6 +49,13 @@ def check_degradation(document: Document) -> None:
             raise UserError(f"matrices.{i}.by_rho: should have a slope for each rho")
 
 
+def what_ran(document: Document) -> str:
+    """What was measured, where, and what was changed for it."""
+    changed = document["settings"].get("set")
+    with_ = f"with {', '.join(changed)}" if isinstance(changed, list) and changed else ""
+    return "; ".join(filter(None, (document["title"], f"measured {document['measured']}", with_)))
+
+
 def devices(document: Document) -> list[Measured]:
     """What was measured, by device."""
     given = {_matrix(m): m.get("by_rho") for m in document["matrices"]}

@@ -120,6 +120,22 @@ def about(document: Document, found: Sequence[Point]) -> str:
     return "; ".join(filter(None, words))
 
 
+def about_each(found: Sequence[Point]) -> dict[str, str]:
+    """By label, what `about` leaves out: title and workload, where these points differ in them."""
+    facts = [(p.title, p.workload) for p in found]
+    differ = [len(set(texts)) > 1 for texts in zip(*facts, strict=True)]
+    return {
+        p.label: "; ".join(text for text, differs in zip(own, differ, strict=True) if text and differs)
+        for p, own in zip(found, facts, strict=True)
+    }
+
+
+def what_ran(document: Document, found: Sequence[Point]) -> str:
+    """The line below the title of a page, and of a plot in a file: what was run, on how many seeds."""
+    seeds = len(document["settings"]["seeds"])
+    return "; ".join(filter(None, (about(document, found), f"{seeds} paired seeds" if seeds != 1 else "one seed")))
+
+
 def by_rank(document: Document) -> list[str]:
     """Policies that have results: those most often among the best, then by mean rank."""
     rankings = [p.ranking for p in points(document)]

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairlead.domain.errors import UserError
 from fairlead.measure.report.document import Document
+from fairlead.measure.report.explanation_phrases import when
 from fairlead.measure.report.plots.explanation import drivers, replay, worth
 from fairlead.measure.report.plots.plot import Plot
 from fairlead.measure.report.schema import EXPLANATION, first_fault
@@ -35,8 +36,17 @@ def replayed(document: Document) -> bool:
     return any(a["replayed"] for a in document["decision"]["alternatives"])
 
 
+def what_ran(document: Document) -> str:
+    """The run and the decision in it."""
+    settings = document["settings"]
+    changed, seed = settings.get("set"), settings.get("seed")
+    run = [document["title"], document.get("workload"), f"with {', '.join(changed)}" if changed else ""]
+    run.append(f"seed {seed}" if isinstance(seed, int) else "")
+    return "; ".join(filter(None, (*run, when(document["decision"]))))
+
+
 def plots(document: Document) -> list[Plot]:
     """Its plots."""
     made = document["decision"]
-    tried = [replay(made, document["soon_s"])] if replayed(document) else []
+    tried = [replay(document)] if replayed(document) else []
     return [worth(made), *tried, drivers(made, group=False), drivers(made, group=True)]

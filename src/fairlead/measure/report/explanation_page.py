@@ -8,9 +8,10 @@ from typing import Any
 
 from fairlead.measure.numerals import counted
 from fairlead.measure.report.document import Document
-from fairlead.measure.report.explanation_document import check_explanation, plots
-from fairlead.measure.report.explanation_phrases import beyond_training, verdict, when
+from fairlead.measure.report.explanation_document import check_explanation, plots, what_ran
+from fairlead.measure.report.explanation_phrases import beyond_training, title, verdict
 from fairlead.measure.report.explanation_tables import alternatives, groups, inputs
+from fairlead.measure.report.explanation_words import situation
 from fairlead.measure.report.html import assumptions, details, drawn, figure, frame, label_chooser, pairs, versions
 from fairlead.measure.write_files import write_whole
 
@@ -23,11 +24,10 @@ def write_explanation_report(document: Document, path: Path) -> None:
 def explanation_page(document: Document) -> str:
     """The page as text."""
     check_explanation(document)
-    made, settings = document["decision"], document["settings"]
-    own = plots(document)
+    made, own = document["decision"], plots(document)
     parts = {
-        "title": f"Why {settings['policy']} chose {made['chosen']}",
-        "subtitle": "; ".join(filter(None, (document["title"], document.get("workload"), when(made)))),
+        "title": title(document),
+        "subtitle": what_ran(document),
         "notice": _notice(made),
         "verdicts": pairs("verdicts", {f"{made['kind']} {made['number']}": escape(verdict(document))}),
         # Nothing to choose; the page's script wants a label all the same.
@@ -64,7 +64,7 @@ def _words(value: Any) -> str:
 
 
 def _settings(document: Document) -> str:
-    given = document["settings"] | document["decision"]["situation"]
+    given = document["settings"] | situation(document["decision"])
     rows = {k: escape(_words(v)) for k, v in given.items() if v is not None and v != []} | {
         "versions": escape(versions(document))
     }

@@ -5,17 +5,13 @@ Called by `explanation_page` and the command `explain`.
 
 from __future__ import annotations
 
+from fairlead.measure.numerals import plain_number, signed
 from fairlead.measure.report.document import Document, number
-from fairlead.measure.report.explanation_phrases import value_text
+from fairlead.measure.report.explanation_words import heading, label, range_text, value_text
 from fairlead.measure.report.phrases import NOTHING
 from fairlead.measure.report.tables import Columns, Table
 
-_FACTS = {
-    "completion_ms": ("expected completion, ms", "{:,.1f}"),
-    "accuracy": ("accuracy", "{:.3f}"),
-    "energy_mj": ("energy, mJ", "{:,.0f}"),
-    "in_flight": ("in flight", "{:.0f}"),
-}
+_FORMS = {"accuracy": "{:.3f}", "energy_mj": "{:,.0f}", "suffered": "{:.2f}", "in_flight": "{:.0f}"}  # others: 0.1
 
 
 def alternatives(document: Document) -> Table:
@@ -26,14 +22,15 @@ def alternatives(document: Document) -> Table:
     )
     columns = {
         "alternative": [a["name"] + (" (chosen)" if a["chosen"] else "") for a in rows],
-        "value to the model": [_cell(a["value"], "{:z.4g}") for a in rows],
+        "score": [NOTHING if a["value"] is None else plain_number(number(a["value"])) for a in rows],
     }
     if any(a["facts"] for a in rows):
-        columns["share, %"] = [NOTHING if a["share"] is None else f"{100 * number(a['share']):.1f}" for a in rows]
+        columns["softmax share, %"] = [
+            NOTHING if a["share"] is None else f"{100 * number(a['share']):.1f}" for a in rows
+        ]
         for fact in dict.fromkeys(name for a in rows for name in a["facts"]):
-            heading, form = _FACTS.get(fact, (fact, "{:.4g}"))
-            columns[heading] = [_cell(a["facts"].get(fact), form) for a in rows]
-        columns["not possible"] = [", ".join(a["excluded"]) for a in rows]
+            columns[heading(fact)] = [_cell(a["facts"].get(fact), _FORMS.get(fact, "{:,.1f}")) for a in rows]
+        columns["excluded for"] = [", ".join(a["excluded"]) for a in rows]
     else:
         columns["what it does"] = [a["summary"] for a in rows]
     return Table("What could be done", columns | _replayed(document, rows), compares=True)
@@ -45,8 +42,11 @@ def _replayed(document: Document, rows: list[Document]) -> Columns:
     if not any(tried):
         return {}
     columns = {
-        heading: [f"{again[field]:+d}" if again else NOTHING for again in tried]
-        for heading, field in ((f"more within {document['soon_s']:g} s", "soon"), ("more in the run", "run"))
+        title: [f"{again[field]:+d}" if again else NOTHING for again in tried]
+        for title, field in (
+            (f"more successes in {document['soon_s']:g} s", "soon"),
+            ("more successes in the run", "run"),
+        )
     }
     outcomes = [(again or {}).get("outcome") for again in tried]
     return columns | ({"outcome": [outcome or NOTHING for outcome in outcomes]} if any(outcomes) else {})
@@ -58,9 +58,9 @@ def inputs(made: Document) -> Table:
     order = {name: i for i, name in enumerate(moves)}
     rows = sorted(made["inputs"], key=lambda i: order.get(i["name"], len(order)))
     columns = {
-        "input": [i["name"] for i in rows],
+        "input": [label(i["name"]) for i in rows],
         "was": [value_text(i) for i in rows],
-        "range in training": [f"{number(i['low']):.4g} to {number(i['high']):.4g}" for i in rows],
+        "range in training": [range_text(i) for i in rows],
     }
     drivers = [moves.get(i["name"]) for i in rows]
     return Table("What the model saw", columns | (_drove(made, drivers) if moves else {}))
@@ -75,7 +75,7 @@ def groups(made: Document) -> Table:
 def _drove(made: Document, drivers: list[Document | None]) -> Columns:
     thens = [d and ("the same" if d["then"] == made["chosen"] else d["then"]) for d in drivers]
     return {
-        "moves the margin by": [f"{number(d['move']):+z.4g}" if d else NOTHING for d in drivers],
+        "moves margin by": [signed(number(d["move"])) if d else NOTHING for d in drivers],
         "if typical, then chosen": [then or NOTHING for then in thens],
     }
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 from fairlead.domain.errors import UserError
-from fairlead.measure.report.degradation_document import check_degradation, devices
-from fairlead.measure.report.document import Document, about, sweep
-from fairlead.measure.report.explanation_document import check_explanation
-from fairlead.measure.report.explanation_document import plots as explanation_plots
+from fairlead.measure.report import degradation_document, explanation_document
+from fairlead.measure.report.document import Document, about_each, sweep, what_ran
+from fairlead.measure.report.explanation_phrases import title
 from fairlead.measure.report.plots import Plot
 from fairlead.measure.report.report_adapter import adapter_of
 from fairlead.measure.report.style import CONFIG, Spec
@@ -38,11 +37,11 @@ def write_plots(document: Document, folder: Path) -> list[Path]:
 
 def write_degradation_plots(document: Document, folder: Path) -> list[Path]:
     """The same for degradation matrices, as DEVICE-PLOT.svg and .png."""
-    check_degradation(document)
-    found = devices(document)
+    degradation_document.check_degradation(document)
+    found = degradation_document.devices(document)
     names = safe_names([measured.label for measured in found])
     specs = {
-        f"{name}-{plot.name}": _titled(plot, f"{measured.label}: {document['title']}")
+        f"{name}-{plot.name}": _titled(plot, f"{measured.label}: {degradation_document.what_ran(document)}")
         for name, measured in zip(names, found, strict=True)
         for plot in measured.plots()
     }
@@ -51,10 +50,11 @@ def write_degradation_plots(document: Document, folder: Path) -> list[Path]:
 
 def write_explanation_plots(document: Document, folder: Path) -> list[Path]:
     """The same for an explained decision, as POLICY-PLOT.svg and .png."""
-    check_explanation(document)
+    explanation_document.check_explanation(document)
     (name,) = safe_names([Path(document["settings"]["policy"]).name])
-    drawn = [plot for plot in explanation_plots(document) if plot.spec]
-    return _write({f"{name}-{plot.name}": _titled(plot, document["title"]) for plot in drawn}, folder)
+    drawn = [plot for plot in explanation_document.plots(document) if plot.spec]
+    subtitle = f"{title(document)}: {explanation_document.what_ran(document)}"
+    return _write({f"{name}-{plot.name}": _titled(plot, subtitle) for plot in drawn}, folder)
 
 
 def write_trace_plots(plots: Mapping[str, Plot], folder: Path, subtitle: str) -> list[Path]:
@@ -78,21 +78,23 @@ def _write(specs: dict[str, Spec], folder: Path) -> list[Path]:
 def _specs(document: Document) -> dict[str, Spec]:
     """File name, without its ending -> spec."""
     found: dict[str, Spec] = {}
-    adapter, swept = adapter_of(document), sweep(document)
+    adapter = adapter_of(document)
     points = adapter.points(document)
+    each = [f"{label}: {words}" for label, words in about_each(points).items() if words and not sweep(document)]
+    whole = "; ".join((*each, what_ran(document, points)))  # a plot of a sweep has the values on its axis
     for plot in adapter.plots_of_all(document, True):
         if plot.spec:
-            found[plot.name] = _titled(plot, about(document, points) if swept else ", ".join(document["scenarios"]))
+            found[plot.name] = _titled(plot, whole)
     for point, label in zip(points, safe_names(list(document["scenarios"])), strict=True):
         for plot in adapter.plots_of(document, point, True):
             if plot.spec:
-                found[f"{label}-{plot.name}"] = _titled(plot, f"{point.label}: {about(document, [point])}")
+                found[f"{label}-{plot.name}"] = _titled(plot, f"{point.label}: {what_ran(document, [point])}")
     return found
 
 
 def _titled(plot: Plot, subtitle: str) -> Spec:
     notes = [f"{i}: {note}" for i, note in enumerate(plot.notes, start=1)]
     lines = [line for text in (subtitle, plot.caption, *notes) for line in textwrap.wrap(text, _LINE)]
-    title = {"text": plot.title, "subtitle": lines, "frame": "bounds", "offset": 16, "subtitlePadding": 5}
-    look: Spec = {"config": CONFIG, "background": "white", "padding": 16, "width": _WIDTH, "title": title}
+    heading = {"text": plot.title, "subtitle": lines, "frame": "bounds", "offset": 16, "subtitlePadding": 5}
+    look: Spec = {"config": CONFIG, "background": "white", "padding": 16, "width": _WIDTH, "title": heading}
     return {**(plot.spec or {}), **look}

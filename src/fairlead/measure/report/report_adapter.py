@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.measure.report.document import OUTCOMES, Document, check, points
+from fairlead.measure.report.document import Document, check, points
 from fairlead.measure.report.phrases import percent, verdict
 from fairlead.measure.report.plots import Plot, plots_of, plots_of_all
 from fairlead.measure.report.plots.tasks import task_plots_of, task_plots_of_all
-from fairlead.measure.report.tables import Table, tables
+from fairlead.measure.report.tables import OUTCOME_HEADINGS, Table, tables
 from fairlead.measure.report.task_document import TaskPoint, check_tasks, is_of_tasks, task_points
 from fairlead.measure.report.task_phrases import BOUND, steps, task_verdict
-from fairlead.measure.report.task_tables import task_tables
+from fairlead.measure.report.task_tables import MEAN_HEADING, task_tables
 from fairlead.measure.statistics import Estimate
 
 
@@ -41,7 +41,7 @@ _SERVING = ReportAdapter(
     "",
     plots_of,
     plots_of_all,
-    {name: f"{name}, % of requests" for name in OUTCOMES},
+    OUTCOME_HEADINGS,
     percent,
     "upper bound",
 )
@@ -55,7 +55,7 @@ _TASKS = ReportAdapter(
     _PRIVILEGES,
     task_plots_of,
     task_plots_of_all,
-    {TaskPoint.objective: "mean completion time, steps"},
+    {TaskPoint.objective: MEAN_HEADING},
     steps,
     BOUND,
 )

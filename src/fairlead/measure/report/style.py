@@ -19,7 +19,7 @@ SHAPES = ("circle", "square", "triangle-up")
 
 OUTCOME_COLOURS = {"success": "#2b6a99", "late": "#e0a12e", "inaccurate": "#a8527f", "rejected": "#9aa1a9"}
 POWER_COLOURS = {
-    "sees what can be seen": "#2b6a99",
+    "no privileges": "#2b6a99",
     "knows progress or speed": "#e0a12e",
     "resizes or pre-empts": "#a8527f",
     "knows, and resizes or pre-empts": "#9aa1a9",

@@ -15,6 +15,7 @@ from fairlead.measure.report.document import OUTCOMES, Point
 from fairlead.measure.report.phrases import NOTHING, percent, plus_minus, times
 
 Columns = dict[str, list[str]]  # heading -> a cell per row; the first column names the rows
+OUTCOME_HEADINGS = {name: f"{name}, %" for name in OUTCOMES}  #: shares of all requests
 _REASONS = "rejected_"
 _PERCENTILES = (50, 90, 95, 99)
 _GROUPS = {"sla": ("SLA class", "SLA classes"), "tenant": ("tenant", "tenants")}
@@ -27,6 +28,7 @@ class Table:
     title: str
     columns: Columns
     compares: bool = False  # policies are compared by it, so that a terminal shows it too; others are details
+    together: int = 0  # so many columns after the first add up; a terminal keeps them side by side where it can
 
     @property
     def rows(self) -> list[str]:
@@ -39,10 +41,10 @@ def tables(point: Point) -> list[Table]:
     if not point.ranking:
         return []
     made = [
-        Table("Outcomes, shares of all requests", _outcomes(point), compares=True),
+        Table("Outcomes, shares of all requests", _outcomes(point), compares=True, together=len(_occurring(point))),
         Table("Success between the changes, % of requests that arrive then, all seeds together", _phases(point)),
         Table("Latency of answered requests", _latencies(point), compares=True),
-        Table("Energy, degradation, cost", _costs(point), compares=True),
+        Table("Energy, slow-down, cost", _costs(point), compares=True),
         Table("Success by SLA class and tenant, and Jain's index of fairness", _fairness(point), compares=True),
         Table("How busy each node was, %", _busy(point)),
     ]
@@ -50,12 +52,20 @@ def tables(point: Point) -> list[Table]:
 
 
 def _outcomes(point: Point) -> Columns:
-    columns = {"policy": point.ranking, "success, %": [percent(point.figure(p, "success")) for p in point.ranking]}
+    """Outcomes that occur come first, so that they add up at a glance; those that never do come last."""
+    shares = {name: [percent(point.figure(p, name)) for p in point.ranking] for name in OUTCOMES}
+    first = _occurring(point)
+    columns = {"policy": point.ranking} | {OUTCOME_HEADINGS[name]: shares[name] for name in first}
     columns["behind best, points"] = ["best", *(percent(point.behind_best(p)) for p in point.ranking[1:])]
-    columns |= {f"{name}, %": [percent(point.figure(p, name)) for p in point.ranking] for name in OUTCOMES[1:]}
+    columns |= {OUTCOME_HEADINGS[name]: shares[name] for name in OUTCOMES if name not in first}
     if any(reasons := [_reasons(point, p) for p in point.ranking]):
         columns["rejected for, %"] = reasons
-    return with_bound(point, columns, {"policy": "upper bound", "success, %": percent(point.bound)})
+    return with_bound(point, columns, {"policy": "upper bound", OUTCOME_HEADINGS["success"]: percent(point.bound)})
+
+
+def _occurring(point: Point) -> list[str]:
+    """Success, and the other outcomes that some policy has."""
+    return [o for o in OUTCOMES if o == "success" or any(point.figure(p, o).mean > 0 for p in point.ranking)]
 
 
 def with_bound(point: Point, columns: Columns, bound: dict[str, str]) -> Columns:
@@ -100,7 +110,7 @@ def _latencies(point: Point) -> Columns:
 
 def _costs(point: Point) -> Columns:
     columns = figure_columns(point, {"energy per success, mJ": "energy_per_success_mj"}, 1, "{:,.0f}")
-    columns |= figure_columns(point, {"degradation": "degradation"}, 1, "{:.3f}")
+    columns |= figure_columns(point, {"slow-down": "degradation"}, 1, "{:.3f}")
     columns |= figure_columns(point, {"cost per million successes": "cost_per_success"}, 1e6, "{:,.2f}")
     return columns | figure_columns(point, {"busy, %": "utilisation"}, 100, "{:.1f}")
 

@@ -10,33 +10,40 @@ from fairlead.measure.report.tables import Columns, Table, figure_columns, with_
 from fairlead.measure.report.task_document import Spread, TaskPoint
 from fairlead.measure.report.task_phrases import steps
 
+MEAN_HEADING = "mean completion, steps"
+
 
 def task_tables(point: TaskPoint) -> list[Table]:
     """The tables of one label; none when no seed of it is finished."""
     if not point.ranking:
         return []
-    of_types = {f"mean of {name}, steps": f"completion_steps_{name}" for name in point.types if _arrives(point, name)}
+    of_types = {
+        f"mean completion of {name}, steps": f"completion_steps_{name}" for name in point.types if _arrives(point, name)
+    }
     return [
         Table("Completion time from arrival", _completion(point), compares=True),
         Table("Mean completion time of each type", figure_columns(point, of_types, 1, "{:.3f}"), compares=True),
         Table(
-            "What tasks of each type had when they ended: mean (a tenth had at most, nine tenths at most)",
+            "Amounts that tasks of each type had when they ended: mean (10th, 90th percentile)",
             _given(point),
         ),
-        Table("In use over the whole run, % of what there is", _used(point), compares=True),
-        *(Table(f"Steps of {name} by what it is given, without noise", _speed(point, name)) for name in point.types),
+        Table("Resources in use over the whole run, % of what the clusters have", _used(point), compares=True),
+        *(
+            Table(f"Steps that a task of type {name} takes by its allocation, without noise", _speed(point, name))
+            for name in point.types
+        ),
     ]
 
 
 def _completion(point: TaskPoint) -> Columns:
-    columns = figure_columns(point, {"mean, steps": point.objective}, 1, "{:.3f}")
+    columns = figure_columns(point, {MEAN_HEADING: point.objective}, 1, "{:.3f}")
     columns["behind best, steps"] = ["best", *(steps(point.behind_best(p)) for p in point.ranking[1:])]
     columns["privileges"] = [str(point.powers(p)) for p in point.ranking]
-    quantiles = {f"p{q}, steps": f"completion_p{q}_steps" for q in (50, 90, 95, 99)}
+    quantiles = {f"p{q} completion, steps": f"completion_p{q}_steps" for q in (50, 90, 95, 99)}
     columns |= figure_columns(point, quantiles | {"waiting, steps": "waiting_steps"}, 1, "{:.2f}")
     if any(point.figure(p, "unfinished").mean > 0 for p in point.ranking):
         columns |= figure_columns(point, {"unfinished, %": "unfinished"}, 100, "{:.1f}")
-    bound = {"policy": "lower bound", "mean, steps": steps(point.bound), "privileges": "no resizing, no pre-emption"}
+    bound = {"policy": "lower bound", MEAN_HEADING: steps(point.bound), "privileges": "no resizing, no pre-emption"}
     return with_bound(point, columns, bound)
 
 

@@ -286,9 +286,11 @@ def _drawn_requests(scenario: Scenario, index: int, source: Source, seed: int) -
 def _check_drawn(scenario: Scenario, source: Source, requests: Any, rates_qps: Any) -> None:
     """Refuse streams that send more than expected: lengths and rates of heavy tails can."""
     if (most := float(rates_qps.max(initial=0.0))) * np.spacing(scenario.workload.duration_s * 1000.0) > 1.0:
-        raise UserError(f"{_place(source)}: a stream of {most:.3g} requests a second: time is not told so finely")
+        raise UserError(
+            f"{_place(source)}: a stream sends {most:.3g} requests a second, more than the simulated clock can resolve"
+        )
     if (drawn := float(requests.sum())) > 2 * MOST_REQUESTS:
-        raise UserError(f"{_place(source)}: {drawn:.3g} requests were drawn: they don't fit into memory")
+        raise UserError(f"{_place(source)}: {drawn:.3g} requests were drawn, which don't fit into memory")
 
 
 def _place(source: Source) -> str:

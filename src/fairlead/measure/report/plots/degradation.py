@@ -22,10 +22,10 @@ def heat_map(matrix: Matrix, number: int) -> Plot:
     return Plot(
         f"matrix-{number}",
         f"{matrix.arriving} arriving",
-        f"Its time beside those that run already / its time alone ({matrix.alone_ms:.4g} ms)."
-        + (" ∞: it does not fit." if fits else ""),
+        f"Its slow-down: its time beside those that run already / its time alone ({matrix.alone_ms:.4g} ms)."
+        + (" ∞: there is no room for it." if fits else ""),
         f"One more {matrix.arriving} takes up to {most:.2f} times its time alone beside {listed(matrix.axes)}"
-        f"{'; with more of them it does not fit' if fits else ''}.",
+        f"{'; with more of them there is no room for it' if fits else ''}.",
         spec=_cells(matrix, most),
         room_px=58 if len(matrix.axes) > 1 else 24,
     )
@@ -48,7 +48,7 @@ def _cells(matrix: Matrix, most: float) -> Spec:
     dark = f"datum.value > {1 + 0.8 * (most - 1)}"
     text: Spec = {"type": "text", "fontSize": 11}
     cell: Spec = {"type": "rect", "height": {"band": 0.94}, "width": {"band": 0.97}}
-    hint = {"m": f"{matrix.axes[0]} running", "text": "degradation"}
+    hint = {"m": f"{matrix.axes[0]} running", "text": "slow-down"}
     hint |= {"r": f"{matrix.axes[1]} running"} if len(matrix.axes) > 1 else {}
     return {
         "height": _CELL_PX * len(matrix.cells),
@@ -91,9 +91,9 @@ def curve(matrices: list[Matrix]) -> Plot:
     return Plot(
         "curve",
         "Against the number of workloads",
-        "Mean over all mixes of as many workloads, the newcomer included; lines are linear fits."
-        + (" Hollow: not all mixes fit, and the fit leaves it out." if some else ""),
-        f"For each workload more, degradation grows by {listed([_slope(n, m) for n, m in series.items()])}.",
+        "A point is the mean over all mixes of that many workloads, the newcomer included; lines are linear fits."
+        + (" Hollow points, where not all mixes fit, are left out of the fits." if some else ""),
+        f"With each further workload, the slow-down grows by {listed([_slope(n, m) for n, m in series.items()])}.",
         spec=_curve(points, lines, list(series)),
         room_px=54 + _LEGEND_PX,
     )
@@ -101,7 +101,9 @@ def curve(matrices: list[Matrix]) -> Plot:
 
 def _slope(name: str, matrix: Matrix) -> str:
     fit = matrix.fit()
-    return f"{fit.slope:z.2f} for {name} (R² {fit.r2:.3f})" if fit else f"nothing that could be fitted for {name}"
+    return (
+        f"{fit.slope:z.2f} for {name} (R² {fit.r2:.3f})" if fit else f"an unknown amount for {name} (too few mixes fit)"
+    )
 
 
 def _point(name: str, level: Level) -> Spec:
@@ -113,7 +115,7 @@ def _curve(points: list[Spec], lines: list[Spec], series: list[str]) -> Spec:
     number = {"type": "quantitative", "scale": {"zero": False, "padding": 12}}
     whole_steps = {"tickMinStep": 1, "format": "d", "title": "workloads running, the newcomer included"}
     x = number | {"field": "running", "axis": whole_steps}
-    y = number | {"field": "mean", "axis": {"title": "degradation", "tickCount": 6}}
+    y = number | {"field": "mean", "axis": {"title": "slow-down", "tickCount": 6}}
     place: Spec = {"x": x, "y": y, "color": _colours(series)}
     mark: Spec = {"type": "point", "size": 60, "opacity": 1}
     hint = {"running": "running", "text": "mean"}
@@ -142,7 +144,7 @@ def by_rho(slopes: Slopes) -> Plot:
     return Plot(
         "by-rho",
         "Under other interference",
-        "Slope of the linear fit by rho: at 0 workloads don't disturb each other, at 1 they are as slow as in turn.",
+        "Slope of the linear fit by rho: at 0 workloads don't disturb each other, at 1 they are as slow as one by one.",
         f"With rho the slope grows: {listed(ends)}." if ends else "Nothing could be fitted.",
         spec={
             "height": 240,
@@ -151,7 +153,7 @@ def by_rho(slopes: Slopes) -> Plot:
             "mark": {"type": "line", "strokeWidth": 2, "point": {"size": 45}},
             "encoding": {
                 "x": number | {"field": "rho", "axis": {"title": "rho", "values": sorted({r["rho"] for r in rows})}},
-                "y": number | {"field": "slope", "axis": {"title": "slope of degradation", "tickCount": 6}},
+                "y": number | {"field": "slope", "axis": {"title": "slope of the slow-down", "tickCount": 6}},
                 "color": _colours(list(slopes)),
                 "tooltip": tooltip("arriving", {"rho": "rho", "slope": "slope"}),
             },

@@ -10,27 +10,27 @@ from fairlead.measure.report.phrases import percent, plus_minus
 from fairlead.measure.report.plots.plot import NO_INTERVALS, SHOWN, Plot, Style, ends, known, tooltip, with_ends
 from fairlead.measure.report.style import MUTED, Spec, by_look
 
-_TITLE = "Energy and degradation"
-_TEXTS = {"energy_text": "energy per success", "degradation_text": "degradation", "success_text": "success"}
+_TITLE = "Energy and slow-down"
+_TEXTS = {"energy_text": "energy per success", "degradation_text": "slow-down", "success_text": "success"}
 
 
 def energy(point: Point, style: Style) -> Plot:
     """The plot, or why there is none."""
     rows = [row for policy in point.ranking if (row := _row(point, policy))]
     if not rows:
-        return Plot("energy", _TITLE, "Nothing to draw: the document has no energy per success or no degradation.")
+        return Plot("energy", _TITLE, "Nothing to draw: the document has no energy per success or no slow-down.")
     if not _degrades(rows):
-        why = (
-            "Degradation is 1 for every policy: on these nodes requests wait in queues and never slow each other down."
+        why = "on these nodes requests wait in queues and never slow each other down."
+        return Plot(
+            "energy", _TITLE, f"The slow-down is 1 for every policy: {why} Energy per success is in the tables."
         )
-        return Plot("energy", _TITLE, f"{why} Energy per success is in the tables.")
     drawn = any("energy_low" in row or "degradation_low" in row for row in rows)
     least, calm = min(rows, key=lambda r: r["energy"]), min(rows, key=lambda r: r["degradation"])
     return Plot(
         "energy",
         _TITLE,
         f"One point a policy{', with 95 % intervals' if drawn else ''}; lower and further left is better. "
-        f"{'The dashed line joins those than which no other is better in both. ' if len(_front(rows)) > 1 else ''}"
+        f"{'The dashed line joins the policies that no other policy beats in both. ' if len(_front(rows)) > 1 else ''}"
         f"Energy includes idle power.{'' if drawn else f' {NO_INTERVALS}'}",
         f"{least['policy']} needs the least energy, {least['energy_text']} per success; under {calm['policy']} "
         f"requests slow each other down the least, {calm['degradation_text']} times their time alone.",
@@ -59,8 +59,8 @@ def energy_over_values(document: Document, legend: bool) -> Plot | None:
     return Plot(
         "energy-sweep",
         f"{_TITLE} against {swept[0]}",
-        f"A line a policy through the values of {swept[0]}, the first one ringed; lower and further left is better. "
-        "Energy includes idle power. Intervals are in the tables.",
+        f"Each policy has a line through the values of {swept[0]} in their order, which begins at the ring; lower and "
+        "further left is better. Energy includes idle power. Intervals are in the tables.",
         f"From {found[0][1].label} to {found[-1][1].label}: {'; '.join(_ends(rows, p) for p in style.highlighted)}.",
         spec={
             "height": 320,
@@ -90,9 +90,9 @@ def _ends(rows: list[Spec], policy: str) -> str:
     """Where a policy's line begins and ends, in words."""
     own = [row for row in rows if row["policy"] == policy]
     if not own:
-        return f"{policy} has none"
-    first, last = (f"{row['energy_text']} at {row['degradation_text']}" for row in (own[0], own[-1]))
-    return f"{policy} {first} times its time alone to {last}"
+        return f"{policy} has no figures"
+    first, last = (f"{row['energy_text']} at a slow-down of {row['degradation_text']}" for row in (own[0], own[-1]))
+    return f"{policy} from {first} to {last}"
 
 
 def _degrades(rows: list[Spec]) -> bool:
@@ -123,7 +123,7 @@ def _row(point: Point, policy: str) -> Spec | None:
 
 def _axes() -> tuple[Spec, Spec]:
     free: Spec = {"type": "quantitative", "scale": {"zero": False, "padding": 12}, "axis": {"tickCount": 6}}
-    x = free | {"field": "degradation", "title": "degradation (service time / time alone)"}
+    x = free | {"field": "degradation", "title": "slow-down (service time / time alone)"}
     return x, free | {"field": "energy", "title": "energy per success, mJ"}
 
 

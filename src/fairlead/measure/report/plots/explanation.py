@@ -1,27 +1,26 @@
-"""Plots of an explained decision: what the alternatives were worth, what drove the choice, what a replay led to."""
+"""Plots of an explained decision: the scores of the alternatives, what drove the choice, what a replay led to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fairlead.measure.numerals import counted, plain_number, signed
 from fairlead.measure.report.document import Document, number
-from fairlead.measure.report.explanation_phrases import value_text
+from fairlead.measure.report.explanation_phrases import ABOUT_GROUPS, ABOUT_INPUTS, ABOUT_SCORES, about_replay
+from fairlead.measure.report.explanation_words import label, value_text
 from fairlead.measure.report.plots.plot import ROW_PX, Plot, tooltip
 from fairlead.measure.report.style import HUES, INK, OUTCOME_COLOURS, Spec
 
 _FOR, _AGAINST, _OTHER = OUTCOME_COLOURS["success"], HUES[1], OUTCOME_COLOURS["rejected"]
 _MOST = 15  # drivers in a plot
-_LABEL_PX = 230
+_LABEL_PX = 290
 _ROOM_PX = 98
-_ABOUT_DRIVERS = (
-    "How far the lead of the choice over the best alternative there was would shrink were this at its value typical "
-    "of training. Blue speaks for the choice, orange against it."
-)
-_ONE_AT_A_TIME = "One at a time, all else as it was: what inputs do together is not in it."
+_SCORES = "Scores of the alternatives"
+_COLOURS = "Blue bars speak for the choice, orange bars against it."
 
 
 def worth(made: Document) -> Plot:
-    """What each possible alternative was worth to the model."""
+    """The model's score of each possible alternative."""
     scored = made["kind"] == "request"  # a score means something beside others only
     known = [a for a in made["alternatives"] if a["share" if scored else "value"] is not None]
     least = min((number(a["value"]) for a in known), default=0.0) if scored else 0.0
@@ -29,27 +28,25 @@ def worth(made: Document) -> Plot:
         {
             "name": a["name"],
             "worth": number(a["value"]) - least,
-            "value": f"{number(a['value']):.4g}",
+            "value": plain_number(number(a["value"])),
             "share": f"{number(a['share']):.1%}" if scored else "",
             "kind": "chosen" if a["chosen"] else "alternative",
         }
         for a in sorted(known, key=lambda a: -number(a["value"]))
     ]
     left_out = len(made["alternatives"]) - len(known)
-    caption = (
-        "The model's scores, from the least of what was possible; the table has their softmax shares."
-        if scored
-        else "The model's value of each rule: the gain that it expects, in its own units."
-    ) + (f" {left_out} without: the table says why." if left_out else "")
+    above = " Bars begin at the lowest score." if scored else ""
+    without = f" Not drawn: {counted(left_out, 'alternative')} without a score." if left_out else ""
+    caption = f"The model's score of each possible alternative. {ABOUT_SCORES[made['kind']]}{above}{without}"
     if not rows:
-        return Plot("worth", "What the alternatives were worth", "The model was not asked.")
-    best = f"{rows[0]['name']} was worth most ({rows[0]['share'] if scored else rows[0]['value']})."
-    x = {"title": "score above the least" if scored else "value", "tickCount": 5}
-    hint = {"value": "value", **({"share": "share"} if scored else {})}
+        return Plot("worth", _SCORES, "The model was not asked.")
+    best = f"The highest score is that of {rows[0]['name']}, {rows[0]['value']}."
+    x = {"title": "score above the lowest" if scored else "score", "tickCount": 5}
+    hint = {"value": "score", **({"share": "softmax share"} if scored else {})}
     colours = _colours("kind", {"chosen": _FOR, "alternative": _OTHER})
     return Plot(
         "worth",
-        "What the alternatives were worth",
+        _SCORES,
         caption,
         best,
         spec=_bars(rows, "worth", x, hint, colours),
@@ -67,30 +64,33 @@ def drivers(made: Document, group: bool) -> Plot:
         return Plot(name, title, why)
     rows: list[Spec] = [
         {
-            "name": d["name"],
+            "name": d["name"] if group else label(d["name"]),
             "move": number(d["move"]),
-            "text": f"{number(d['move']):+.4g}",
+            "text": signed(number(d["move"])),
             "then": "the same" if d["then"] == made["chosen"] else d["then"],
             "kind": "for the choice" if number(d["move"]) > 0 else "against it",
             "seen": "" if group else value_text(seen[d["name"]]),
         }
         for d in found
     ]
-    finding = f"Strongest is {rows[0]['name']}, which moves the margin by {rows[0]['text']}."
-    hint = {"text": "moves the margin by", "then": "typical: then chosen"} | ({} if group else {"seen": "was"})
+    finding = f"What moves the margin the most, by {rows[0]['text']}, is: {rows[0]['name']}."
+    hint = {"text": "moves margin by", "then": "if typical, then chosen"} | ({} if group else {"seen": "was"})
     spec = _bars(
         rows,
         "move",
-        {"title": "margin", "tickCount": 5},
+        {"title": "moves the margin by", "tickCount": 5},
         hint,
         _colours("kind", {"for the choice": _FOR, "against it": _AGAINST}),
     )
-    return Plot(name, title, f"{_ABOUT_DRIVERS} {_ONE_AT_A_TIME}", finding, spec=spec, room_px=_ROOM_PX)
+    return Plot(
+        name, title, f"{ABOUT_GROUPS if group else ABOUT_INPUTS} {_COLOURS}", finding, spec=spec, room_px=_ROOM_PX
+    )
 
 
-def replay(made: Document, soon_s: float) -> Plot:
+def replay(document: Document) -> Plot:
     """What the alternatives would have led to."""
-    spans = {"soon": f"arriving within {soon_s:g} s", "run": "whole run"}
+    made = document["decision"]
+    spans = {"soon": f"requests that arrive within {document['soon_s']:g} s", "run": "all requests of the run"}
     rows: list[Spec] = [
         {"name": a["name"], "more": a["replayed"][span], "span": words, "text": f"{a['replayed'][span]:+d}"}
         for a in made["alternatives"]
@@ -101,19 +101,18 @@ def replay(made: Document, soon_s: float) -> Plot:
     if not rows:
         return Plot("replay", title, "There was no alternative.")
     if not any(row["more"] for row in rows):
-        return Plot("replay", title, "Nothing: no alternative would have changed how many requests succeed.")
+        return Plot("replay", title, "No alternative would have changed how many requests succeed.")
     best = max(rows, key=lambda r: (r["span"] == spans["run"], r["more"]))
     colours = _colours("span", dict(zip(spans.values(), (HUES[2], HUES[0]), strict=True)))
-    x = {"title": "more requests", "tickCount": 5, "format": "+~g"}
-    spec = _bars(rows, "more", x, {"span": "among those", "text": "more"}, colours)
+    x = {"title": "more successes", "tickCount": 5, "tickMinStep": 1, "format": "+~g"}
+    spec = _bars(rows, "more", x, {"span": "among", "text": "more successes"}, colours)
     spec["height"] = int(1.5 * spec["height"] / len(spans))
     spec["encoding"]["yOffset"] = {"field": "span", "sort": list(spans.values())}
     return Plot(
         "replay",
         title,
-        f"The run again from its start with this one decision changed: requests in time and accurate, more than with "
-        f"{made['chosen']}. One seed: what comes later differs by chance, too.",
-        f"Over the whole run the best alternative, {best['name']}, makes {best['text']} requests.",
+        about_replay(document),
+        f"Over the whole run, {best['text']} requests succeed with {best['name']}, the best alternative.",
         spec=spec,
         room_px=_ROOM_PX,
     )

@@ -20,9 +20,10 @@ def latency(point: Point, style: Style) -> Plot:
     return Plot(
         "latency",
         "Latency",
-        "Share of all requests answered within a time. Rejected ones never are, so a line may end below 100 %.",
-        f"{best} answers {shares[best][-1]:.1%} of all requests within {edges_ms[-1]:g} ms; of the answered ones "
-        f"half within {plus_minus(point.figure(best, 'latency_p50_ms'), '{:.1f}')} ms "
+        "Share of all requests that are answered within a time. Rejected requests are never answered, so a line may "
+        "end below 100 %.",
+        f"{best} answers {shares[best][-1]:.1%} of all requests within {edges_ms[-1]:g} ms; of the answered requests, "
+        f"half are answered within {plus_minus(point.figure(best, 'latency_p50_ms'), '{:.1f}')} ms "
         f"and 99 % within {plus_minus(point.figure(best, 'latency_p99_ms'), '{:.1f}')} ms.",
         spec=within(edges_ms, shares, style, _WORDS, "linear"),
     )

@@ -22,7 +22,7 @@ def load(point: Point) -> Plot:
     return Plot(
         "load",
         "Load of the nodes",
-        "Work sent to a node in a span of time, as a share of the most that it can do in it; orange is more than that.",
+        "Work sent to a node in a span of time, as a share of its capacity; orange is more than its capacity.",
         findings[point.ranking[0]],
         findings,
         spec=spec,
@@ -88,5 +88,5 @@ def _finding(point: Point, policy: str) -> str:
     over = sum(max(values) > 1 for values in loads.values() if values)
     return (
         f"Under {policy} the most loaded node is {most}, {means[most]:.0%} on average; "
-        f"{over} of {len(means)} nodes get more than they can do at times."
+        f"at times, {over} of {len(means)} nodes get more work than they can do."
     )

@@ -13,7 +13,7 @@ def over_time(point: Point, style: Style) -> Plot:
     return Plot(
         "over-time",
         "Over time",
-        f"By the time at which requests arrive, all finished seeds together; the axis need not start at 0."
+        f"Share among the requests that arrive at a time, all finished seeds together; the axis need not start at 0."
         f"{_about_changes(point)}",
         findings["success"],
         findings,
@@ -30,7 +30,8 @@ def time_average(point: Point, style: Style) -> Plot:
     return Plot(
         "time-average",
         "Time average",
-        f"Of all requests that have arrived up to a time, all finished seeds together; the axis need not start at 0."
+        f"Share among all requests that have arrived up to a time, all finished seeds together; the axis need not "
+        f"start at 0."
         f"{_about_changes(point)}",
         findings["success"],
         findings,

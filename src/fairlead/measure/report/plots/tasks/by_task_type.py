@@ -51,14 +51,14 @@ def _given(point: TaskPoint, resource: str, name: str, style: Style) -> Plot:
         if (spread := point.given(p, task_type, resource))
     ]
     best = [f"{row['label']} {row['text']}" for row in rows if row["policy"] == point.ranking[0]]
-    texts = {"label": "type", "text": "mean", "spread": "eight tenths of tasks"}
+    texts = {"label": "type", "text": "mean", "spread": "80 % of tasks"}
     axis = {"title": f"{resource} of a task", "tickMinStep": 1}
     return Plot(
         f"given-{name}",
         f"How much {resource} each type gets",
-        f"{resource} that tasks had when they ended (who resizes may have given them other amounts before): the mean; "
-        "lines leave out the tenth of tasks with the least and the tenth with the most.",
-        f"Under {point.ranking[0]}: {', '.join(best) or 'nothing was given'}.",
+        f"Mean amount of {resource} that tasks had when they ended; a policy that resizes may have given them other "
+        "amounts before. Lines leave out the tenth of tasks with the least and the tenth with the most.",
+        f"Under {point.ranking[0]}: {', '.join(best) or 'no task ended'}.",
         spec=_spec(point, rows, style, values_axis(axis, zero=True), texts),
     )
 

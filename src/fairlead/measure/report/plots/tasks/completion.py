@@ -66,7 +66,7 @@ def _group(powers: Powers) -> str:
 def _row(point: TaskPoint, policy: str) -> Spec:
     best, powers = policy == point.ranking[0], point.powers(policy)
     behind = "best" if best else in_steps(point.behind_best(policy))
-    told = {"group": _group(powers), "powers": str(powers) or "nothing more", "behind_text": behind}
+    told = {"group": _group(powers), "powers": str(powers) or "none", "behind_text": behind}
     return STEPS.row(point, policy) | told
 
 

@@ -34,7 +34,7 @@ def alive(point: TaskPoint, style: Style) -> Plot:
     return Plot(
         "alive",
         "Tasks in the system",
-        f"Tasks that have arrived and are not done, mean over the seeds"
+        f"Tasks that have arrived and are not finished, mean over the seeds"
         f"{'; bands are 95 % intervals of each policy alone' if banded else ''}.{_reading(point)}{_left(point)}",
         f"Most tasks in the system: {listed([_peak(point, p, lines[p], 1, '') for p in ends])}.",
         notes=_notes(point),
@@ -55,7 +55,7 @@ def _used(point: TaskPoint, resource: str, name: str, style: Style) -> Plot:
     return Plot(
         f"used-{name}",
         f"{resource} in use over time",
-        f"Share of all {resource} that tasks have, mean over the seeds.{_reading(point)}",
+        f"Share of all {resource} that is allocated to tasks, mean over the seeds.{_reading(point)}",
         f"Most {resource} in use: {_peak(point, best, lines[best], 100, ' %')}.",
         notes=_notes(point),
         spec=_spec(point, lines, style, {"title": f"{resource} in use", "format": "%", "tickCount": 5}, ".1%"),
@@ -71,7 +71,11 @@ def _reading(point: TaskPoint) -> str:
 def _left(point: TaskPoint) -> str:
     """The policies whose lines end before the tasks do."""
     late = [p for p in point.ranking if point.detail(p)["alive"][-1]]
-    return f" Lines end at step {point.body['time_steps'][-1]:g}; under {listed(late)} tasks go on." if late else ""
+    return (
+        f" Lines end at step {point.body['time_steps'][-1]:g}; under {listed(late)} some tasks are unfinished then."
+        if late
+        else ""
+    )
 
 
 def _notes(point: TaskPoint) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ def progress(task_type: str, curves: Mapping[str, Sequence[tuple[float, float]]]
     return Plot(
         "progress",
         f"Progress of {task_type}",
-        f"{end}; the run of median time of each allocation.",
+        f"{end}. Of each allocation, the run of median time is drawn.",
         f"It takes {times}.",
         spec={
             "height": 240,

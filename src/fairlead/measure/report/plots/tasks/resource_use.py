@@ -19,7 +19,8 @@ def used(point: TaskPoint) -> Plot:
     return Plot(
         "used",
         _TITLE,
-        "What tasks have / what there is, over the whole run, mean over the seeds; who takes longer has more time.",
+        "Share of each resource in use over the whole run, mean over the seeds. A policy that takes longer spreads the "
+        "same work over more time.",
         f"Under {point.ranking[0]}: {', '.join(best)}.",
         spec=busy_cells(rows, point.ranking, point.resources, "resource"),
         room_px=busy_room_px(point.resources),

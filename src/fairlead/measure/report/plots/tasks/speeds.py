@@ -30,18 +30,18 @@ def speeds(point: TaskPoint) -> list[Plot]:
 def _speed(task_type: str, name: str, speed: Document) -> Plot:
     axes, steps = _that_count(list(speed["amounts"].items()), [[number(s) for s in row] for row in speed["steps"]])
     title, others = f"How long tasks of type {task_type} run", [r for r in speed["amounts"] if r not in dict(axes)]
-    whatever = f", whatever it gets of {listed(others)}" if others else ""
+    whatever = f", whatever its allocation of {listed(others)}" if others else ""
     finite = [s for row in steps for s in row if math.isfinite(s)]
     if not axes or not finite:
-        how = f"takes {finite[0]:g} steps" if finite else "never ends"
-        return Plot(f"speed-{name}", title, f"Nothing to draw: it {how}{whatever}.")
-    grey = " Grey: it never ends." if len(finite) < sum(map(len, steps)) and len(axes) == 2 else ""
+        how = f"a task takes {finite[0]:g} steps" if finite else "a task never ends"
+        return Plot(f"speed-{name}", title, f"Nothing to draw: {how}{whatever}.")
+    grey = " Grey: the task never ends." if len(finite) < sum(map(len, steps)) and len(axes) == 2 else ""
     return Plot(
         f"speed-{name}",
         title,
-        f"Steps by what it is given of {listed([r for r, _ in axes])}{whatever}; without waiting, noise and changes of "
-        f"amounts.{grey}",
-        f"{task_type} takes {max(finite):g} steps where it is slowest and {min(finite):g} where it is fastest.",
+        f"Steps that a task takes by its allocation of {listed([r for r, _ in axes])}{whatever}; without waiting, "
+        f"noise and changes of the allocation.{grey}",
+        f"A task of type {task_type} takes {max(finite):g} steps at its slowest and {min(finite):g} at its fastest.",
         spec=_map(axes[0], axes[1], steps) if len(axes) == 2 else _line(axes[0], [s for row in steps for s in row]),
         room_px=54,
     )
