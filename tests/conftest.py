@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +15,10 @@ from fairlead.measure.report.comparison_page import write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+
+# Commands of tests write as into a file. Worker processes of pytest-xdist have the width of their parent's terminal.
+os.environ.pop("COLUMNS", None)
 
 
 @pytest.fixture(autouse=True)
