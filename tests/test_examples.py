@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent / "examples"
 
 # Folder -> its command, and what it must print: these patterns, or if there are none, exactly what its README shows.
 EXAMPLES = {
-    "01-your-own-edge": ("sh run.sh", [r"\d+ assumptions", r"│ closest +│ +\d\d\.\d+ ± ?\d+\.\d+ │ +-[3-9]\d\.\d+ ±"]),
+    "01-your-own-edge": ("sh run.sh", [r"\d+ assumptions", r"│ closest +│ +\d\d\.\d+ ± .*│ +-[3-9]\d\.\d+ ±"]),
     "02-policy-plugin": ("sh run.sh", [r"│ most-accurate-in-time +│ +9\d\.\d+ ±", r"│ tenant-affinity +│ +9\d\.\d+ ±"]),
     "03-replay-a-trace": (
         "sh run.sh",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import selectors
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -201,12 +200,14 @@ def test_model_that_does_not_answer_is_said_to_be_slow(process: _Process, monkey
 def test_answer_that_was_not_waited_for_is_not_taken_for_the_next_one(
     process: _Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Interrupted(selectors.DefaultSelector):
-        def select(self, timeout: float | None = None) -> Any:
-            raise KeyboardInterrupt
+    def asked_and_interrupted(running: subprocess.Popen[bytes], question: bytes) -> bytes:
+        assert running.stdin is not None
+        running.stdin.write(question)
+        running.stdin.flush()
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(model_trial.selectors, "DefaultSelector", Interrupted)
+        patched.setattr(_Process, "_answer", staticmethod(asked_and_interrupted))
         with pytest.raises(KeyboardInterrupt):
             process.ask(SOUND, RUNS)
     assert "Protobuf" in process.ask(b"no model", RUNS)

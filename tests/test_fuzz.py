@@ -36,7 +36,7 @@ def test_planted_faults_are_found_and_kept_and_the_cases_after_them_run(
     monkeypatch.setattr(runner, "LIMIT_MB", 500)  # a worker has some 100, the fault takes 600
     result = fuzz("planted", seed=1, seconds=SECONDS, cases=len(CASES), failures=tmp_path, limit_s=0.5)
     expected = {number: kind for number, (kind, _) in enumerate(CASES) if kind}
-    assert {failure["number"]: failure["kind"] for failure in result.failures} == expected
+    assert {failure["number"]: failure["failure"] for failure in result.failures} == expected
     assert result.cases == len(CASES)
     assert result.words["read"] == len(CASES) - len(expected) + 1  # what takes too much memory ends nevertheless
     assert "1 tracebacks, 1 deaths, 2 hangs, 1 over memory" in str(result)

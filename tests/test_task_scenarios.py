@@ -220,7 +220,7 @@ def test_each_command_says_which_world_it_wants(capsys: pytest.CaptureFixture[st
         (["tune", "ecsrl"], "this is a scenario of requests"),
         (["compare", "ecsrl", "tapfinger-3"], "compare the two separately"),
         (["compare", "tapfinger-3", "--policies", "closest"], "policy 'closest' decides on requests"),
-        (["tune", "tapfinger-3", "--workloads", "1"], "--workloads 1: 2 to"),
+        (["tune", "tapfinger-3", "--workloads", "1"], "--workloads: expected a whole number from 2 to"),
     ):
         assert main(command) == 2
         error = capsys.readouterr().err
