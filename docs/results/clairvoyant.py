@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from make_aset import SCENARIOS
+from tables import points
 
 from fairlead.learn.aset.agent import SEVEN, Aset, AsetSettings, WindowGroup, _Episode
 from fairlead.learn.shared.environments import Place
@@ -94,7 +95,7 @@ def gain(scenario: str, rate: int) -> str:
     with ThreadPoolExecutor(1) as background:
         found = [Clairvoyant(learner, SEVEN.index(best), seed, background).success() for seed in SEEDS]
     gained = paired_difference(found, by_rule[best])
-    return f"{100 * gained.mean:+.1f} ± {100 * gained.ci95:.1f}"
+    return points(gained, 1)
 
 
 if __name__ == "__main__":

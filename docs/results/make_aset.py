@@ -103,7 +103,7 @@ def gained(cell: Cell, agent: str) -> str:
 
 def verdicts(cells: list[Cell]) -> str:
     lines = [
-        "| agent | mean gain | worst cell | better | worse | cells with room | better there |",
+        "| agent | mean gain on the best of its rules | worst cell | better | worse | cells with room | better there |",
         "|---|---|---|---|---|---|---|",
     ]
     for agent in AGENTS:

@@ -128,14 +128,10 @@ def at_60(cells: list[Cell]) -> str:
     ]
     for cell in cells:
         best = cell.best(ALL)
-        behind = f"{(seven := cell.best(SEVEN))} {digit(cell.gain(seven, best))}"
+        behind = f"{(seven := cell.best(SEVEN))} {points(cell.gain(seven, best), 1)}"
         success = estimate(cell.success[best])
         lines.append(f"| `{cell.scenario}` | {best} | {100 * success.mean:.1f} ± {100 * success.ci95:.1f} | {behind} |")
     return "\n".join(lines)
-
-
-def digit(gain: Estimate) -> str:
-    return f"{100 * gain.mean:+.1f} ± {100 * gain.ci95:.1f}"
 
 
 def over_rates(cells: list[Cell]) -> str:
@@ -149,7 +145,8 @@ def over_rates(cells: list[Cell]) -> str:
 
 def leader(cell: Cell) -> str:
     of_seven, of_all = cell.best(SEVEN), cell.best(ALL)
-    more = "" if of_seven == of_all else f" ({of_all} {digit(cell.gain(of_all, of_seven))})"
+    lead = points(cell.gain(of_all, of_seven), 1)
+    more = "" if lead.startswith("0.0") else f" ({of_all} {lead})"
     return f"{of_seven} {100 * cell.mean(of_seven):.1f}{more}"
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tables import HERE, Cell, draw, fill, read, write_csv
+from tables import HERE, Cell, difference, draw, fill, read, write_csv
 from tapfinger_settings import SETTINGS
 
 from fairlead.measure.statistics import Estimate, estimate, paired_difference
@@ -104,7 +104,7 @@ def mean(values: list[float]) -> str:
 
 def signed(gap: Estimate) -> str:
     """A difference of completion times; bold where less is certain."""
-    words = f"{gap.mean:+.3f} ± {gap.ci95:.3f}"
+    words = difference(gap, 3)
     return f"**{words}**" if gap.mean + gap.ci95 < 0 else words
 
 
@@ -177,7 +177,7 @@ def table(one: Found) -> str:
         )
     if one.few.bound:
         gap = paired_difference(one.steps(one.ships, few=True), one.few.bound)
-        lines.append(f"| *bound* ({few} workloads) | {mean(one.few.bound)} | {gap.mean:+.3f} ± {gap.ci95:.3f} | | | |")
+        lines.append(f"| *bound* ({few} workloads) | {mean(one.few.bound)} | {difference(gap, 3)} | | | |")
     return "\n".join(lines)
 
 
@@ -189,7 +189,7 @@ def ablations(one: Found) -> str:
     for name in sorted(means, key=lambda name: estimate(means[name]).mean):
         seeds = ", ".join(f"{estimate(values).mean:.3f}" for values in by_name[name])
         more = paired_difference(means[name], means["t3"])
-        gap = "" if name == "t3" else f"{more.mean:+.3f} ± {more.ci95:.3f}"
+        gap = "" if name == "t3" else difference(more, 3)
         lines.append(f"| {'whole' if name == 't3' else name} | {seeds} | {mean(means[name])} | {gap} |")
     return "\n".join(lines)
 

@@ -69,9 +69,15 @@ def read(*files: Path) -> list[Cell]:
     return list(cells.values())
 
 
-def points(gain: Estimate) -> str:
+def points(gain: Estimate, digits: int = 2) -> str:
     """A difference of shares as the pages have it."""
-    return f"{100 * gain.mean:+.2f} ± {100 * gain.ci95:.2f}"
+    return difference(gain, digits, 100)
+
+
+def difference(gap: Estimate, digits: int, scale: int = 1) -> str:
+    """With its interval, and with a sign unless it rounds to 0."""
+    mean = f"{scale * gap.mean:+z.{digits}f}"
+    return f"{mean if float(mean) else mean.lstrip('+')} ± {scale * gap.ci95:.{digits}f}"
 
 
 def learning(files: dict[str, Path]) -> dict[str, Any]:
