@@ -130,6 +130,7 @@ def test_the_readme_counts_what_ships() -> None:
 
 @pytest.fixture(scope="module")
 def reference() -> ModuleType:
+    sys.path.append(str(ROOT / "docs/reference"))  # where its other half is
     specification = importlib.util.spec_from_file_location("reference", ROOT / "docs/reference/make.py")
     assert specification is not None
     assert specification.loader is not None
@@ -164,6 +165,34 @@ def test_the_records_page_tells_the_fields(reference: ModuleType) -> None:
     page = reference.layouts()
     for row in ("| `suffered` | float64 | degradation", "| `latency_ms` | float64 |", "| `2` | `LATE` | delivered"):
         assert row in page
+
+
+def test_the_pages_on_python_have_signatures_and_docstrings(reference: ModuleType) -> None:
+    page = (ROOT / "docs/reference/policies.md").read_text()
+    assert "### policy\n\n```text\ndef policy(\n    name: str,\n    *,\n" in page
+    assert "-> Callable[[Callable[..., int]], Policy]\n```\n\nMake a function a policy." in page
+    assert '\n    source: str = ""  # the system or paper that it comes from\n' in page
+    assert "\n- `compiles -> bool`: Whether it is a rule" in page
+    named = [name for shown in reference.OF_PYTHON for name in modules_of(f"docs/reference/{shown}.md")]
+    assert len(named) == len(set(named)) > 30
+
+
+def modules_of(page: str) -> list[str]:
+    text = (ROOT / page).read_text()
+    assert re.findall(r"^:::", text, re.MULTILINE) == []
+    return re.findall(r"^## (fairlead\.[\w.]+)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("docstring", "page"),
+    [
+        ("Say.\n\n    f(x)\n    g(x)\n\nMore.", "Say.\n\n```text\nf(x)\ng(x)\n```\n\nMore."),
+        (">>> 1 + 1\n2", "```text\n>>> 1 + 1\n2\n```"),
+        ("Below 2**32 and 2**31.", "Below 2\\*\\*32 and 2\\*\\*31."),
+    ],
+)
+def test_docstrings_become_markdown(reference: ModuleType, docstring: str, page: str) -> None:
+    assert sys.modules["python_pages"].markdown(docstring) == page
 
 
 # ---- the site

@@ -1,7 +1,8 @@
-"""Writes the generated part of the reference pages; run it after changing help, scenario fields or records.
+"""Writes the generated part of the reference pages; run it after changing help, fields, records or docstrings.
 
 `make reference` runs it, and tests/test_docs.py fails when a page is not current. Help comes from the commands
-themselves, fields from the dataclasses and record layouts with the comments beside them.
+themselves, fields from the dataclasses and record layouts with the comments beside them, and the pages on Python
+(`python_pages`) from signatures and docstrings.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from python_pages import filled
+
 from fairlead.cli.main import main
 from fairlead.domain import records, task_records
 from fairlead.domain.outcomes import Outcome, Reason
@@ -29,13 +32,15 @@ _PLAIN = {float: "number", int: "whole number", str: "text", bool: "true or fals
 
 
 _MARKER = "<!-- generated from here on by `make reference` -->\n"
+OF_PYTHON = ("policies", "simulator", "gym", "scenarios", "experiments")  # see python_pages
 FOLDER = Path(__file__).parent
 
 
 def pages() -> dict[Path, str]:
     """Each page with a generated part, as it should be."""
     parts = {"command-line": command_line, "scenario-fields": scenario_fields, "records": layouts}
-    return {page: _renewed(page, write()) for name, write in parts.items() for page in [FOLDER / f"{name}.md"]}
+    written = {page: _renewed(page, write()) for name, write in parts.items() for page in [FOLDER / f"{name}.md"]}
+    return written | {page: filled(page.read_text()) for page in (FOLDER / f"{name}.md" for name in OF_PYTHON)}
 
 
 def _renewed(page: Path, generated: str) -> str:
