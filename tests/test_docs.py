@@ -101,6 +101,11 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_what_a_maker_fills_is_not_empty(page: Path) -> None:
+    assert re.findall(r"<!-- ([^>]*) -->\s*<!-- end -->", page.read_text()) == []
+
+
 def first_column(page: str, heading: str) -> list[str]:
     table = (ROOT / page).read_text().split(heading)[1].split("\n\n")[0]
     return [name for row in table.splitlines()[1:] for name in re.findall(r"[`[]([\w-]+)[`\]]", row.split("|")[1])]
