@@ -1,13 +1,14 @@
 """Make the tables of ecsrl.md about trainings and weights: `python docs/results/make_ecsrl.py FOLDER`.
 
-FOLDER has ecsrl-pareto.json and others of DOCUMENTS. Writes ecsrl.csv beside this file, the pictures, and the tables
-into the page. Not part of the package or the site.
+FOLDER has ecsrl-pareto.json and others of DOCUMENTS. Writes ecsrl.csv beside this file, where what the folder does not
+have stays as it is, the pictures, and the tables into the page. Not part of the package or the site.
 """
 
 from __future__ import annotations
 
+import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,19 @@ FIGURES = {
 def main(folder: Path) -> None:
     files = (folder / f"ecsrl-{name}.json" for name in DOCUMENTS)
     cells = {file.stem: read(file)[0] for file in files if file.exists()}
-    write_csv("ecsrl.csv", [{"document": name, **row} for name, cell in cells.items() for row in rows(cell)])
+    made = [{"document": name, **row} for name, cell in cells.items() for row in rows(cell)]
+    write_csv("ecsrl.csv", sorted([*made, *kept(cells)], key=lambda row: row["document"]))
     for name in cells.keys() & {"ecsrl-pareto", "ecsrl-target"}:
         fill("ecsrl.md", name, table(cells[name]))
     if "ecsrl-pareto" in cells:
         draw("pareto", trade_off(cells["ecsrl-pareto"]))
     draw("curves-ecsrl", learning(CURVES))
+
+
+def kept(cells: Collection[str]) -> list[dict[str, Any]]:
+    """The rows that ecsrl.csv has of other documents."""
+    with (HERE / "ecsrl.csv").open(newline="") as file:
+        return [row for row in csv.DictReader(file) if row["document"] not in cells]
 
 
 def is_rule(policy: str) -> bool:
