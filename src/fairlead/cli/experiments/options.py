@@ -140,7 +140,7 @@ def add_explain(commands: Any) -> None:
         commands,
         "explain",
         "show why a learned policy decided as it did",
-        "Play a scenario with a learned policy and explain one of its decisions: its inputs, the value\n"
+        "Play a scenario with a learned policy and explain one of its decisions: its inputs, the score\n"
         "it gave to each alternative, and the inputs that mattered most.",
         _EXPLAIN_EXAMPLES + FIELDS,
     )
