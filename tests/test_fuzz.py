@@ -33,8 +33,8 @@ def test_no_case_of_many_fails(target: str) -> None:
 def test_planted_faults_are_found_and_kept_and_the_cases_after_them_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "LIMIT_MB", 500)  # a worker has some 100, the fault takes 600
-    result = fuzz("planted", seed=1, seconds=SECONDS, cases=len(CASES), failures=tmp_path, limit_s=0.5)
+    monkeypatch.setattr(runner, "LIMIT_MB", 300)  # a worker has some 100, the fault takes 350
+    result = fuzz("planted", seed=1, seconds=SECONDS, cases=len(CASES), failures=tmp_path, limit_s=1.5)
     expected = {number: kind for number, (kind, _) in enumerate(CASES) if kind}
     assert {failure["number"]: failure["failure"] for failure in result.failures} == expected
     assert result.cases == len(CASES)

@@ -26,7 +26,7 @@ def _spin() -> None:
 
 
 def _take_memory() -> None:
-    assert b"x" * (600 << 20)
+    assert b"x" * (350 << 20)
 
 
 def _end_the_process() -> None:
