@@ -22,7 +22,7 @@ _NO_MEMORY: Final = np.uint16(Reason.NO_MEMORY)
 _UNREACHABLE: Final = np.uint16(Reason.UNREACHABLE)
 
 
-@kernel
+@inlined
 def degradation(fleet: Any, station: Any, counts: Any, resident: int) -> float:
     """Time among others / time alone for one more of `resident` beside `counts` (K,), those of all K residents.
 
@@ -51,7 +51,7 @@ def degradation(fleet: Any, station: Any, counts: Any, resident: int) -> float:
     return table[at + 1 + axes + residents + resident * block + cell]
 
 
-@kernel
+@inlined
 def slowdown(fleet: Any, station: Any, counts: Any, resident: int) -> float:
     """Degradation of one of `resident` that is itself among `counts`."""
     counts[resident] -= 1
