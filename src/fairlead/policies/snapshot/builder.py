@@ -7,7 +7,7 @@
 Later requests of a stream follow its first while `can_take` says so; one that was answered not accurately enough is
 repeated at `second_choice`. The host says what was sent and what came back, which streams are bound, and how links and
 nodes change; everything that a candidate record says is computed here, by the kernels that the simulator's engine uses.
-What can't be (a place that there is none, an answer to what was not sent) raises ValueError. One thread at a time.
+Impossible calls raise ValueError: an unknown deployment, say, or an answer to what was not sent. One thread at a time.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class SnapshotBuilder:
             )
         )
         self._words = words_of(fleet, FLEET_ARRAYS), words_of(self.state, STATE_ARRAYS)
-        self._there = [0] * len(fleet.deployments)  # requests that were sent to each, and have not finished
-        self._there_are = len(fleet.models), len(fleet.denied), int(fleet.rules["sites"][0])
+        self._under_way = [0] * len(fleet.deployments)  # requests that were sent to each, and have not finished
+        self._numbers = len(fleet.models), len(fleet.denied), int(fleet.rules["sites"][0])
         self._ranges = [(int(m["first"]), int(m["last"])) for m in fleet.models]
         self._exclude, self._book, self._bind, self._add_load, self._set_link, start, *others = _compiled()
         self._can_take, self._second, self._delays = others
@@ -66,7 +66,7 @@ class SnapshotBuilder:
         copy = type(self)(self.fleet)
         for ours, its in zip(self.state, copy.state, strict=True):
             its[...] = ours
-        copy._there[:] = self._there
+        copy._under_way[:] = self._under_way
         return copy
 
     def __reduce__(self) -> Any:
@@ -87,15 +87,15 @@ class SnapshotBuilder:
     def sent(self, deployment: int) -> None:
         """A request is on its way to a deployment."""
         deployment = self._place(deployment)
-        self._there[deployment] += 1
+        self._under_way[deployment] += 1
         self._book(*self._words, deployment, 1)
 
     def finished(self, deployment: int) -> None:
         """A request that was sent there is no longer there."""
         deployment = self._place(deployment)
-        if not self._there[deployment]:
+        if not self._under_way[deployment]:
             raise ValueError(f"deployment {deployment} has nothing to finish")
-        self._there[deployment] -= 1
+        self._under_way[deployment] -= 1
         self._book(*self._words, deployment, -1)
 
     def bind(self, deployment: int, rate_qps: float) -> float:
@@ -132,15 +132,15 @@ class SnapshotBuilder:
 
     def _place(self, deployment: int) -> int:
         """The deployment, which must be one."""
-        if not 0 <= (place := operator.index(deployment)) < len(self._there):
-            raise ValueError(f"no deployment {place}: there are {len(self._there)}")
+        if not 0 <= (place := operator.index(deployment)) < len(self._under_way):
+            raise ValueError(f"no deployment {place}: there are {len(self._under_way)}")
         return place
 
     def _check(self, request: Any) -> None:
         """Compiled code would read past the arrays."""
         asked = request[0]
         model, source, site = int(asked["model"]), int(asked["source"]), int(asked["site"])
-        models, sources, sites = self._there_are
+        models, sources, sites = self._numbers
         if model >= models or source >= sources or site >= sites:
             raise ValueError(
                 f"a request for model {model} of source {source} at site {site}: "
