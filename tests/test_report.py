@@ -432,6 +432,13 @@ def test_names_that_differ_in_capitals_alone_get_files_of_their_own(tmp_path: Pa
     assert len(names) == len(set(names)) == 2 * (1 + 2 * 7)
 
 
+def test_a_drawing_too_large_to_be_one_is_refused(tmp_path: Path) -> None:
+    made = document(["shifting"], policies=["closest"])
+    made["scenarios"]["shifting"]["policies"]["closest"]["detail"]["latency"][3] = 10**9
+    with pytest.raises(UserError, match=r"^the plot shifting-latency would have .* can't be right$"):
+        write_plots(made, tmp_path)
+
+
 # Documents that won't do
 
 
@@ -1042,6 +1049,7 @@ def test_an_explained_decision_is_drawn(open_page: Open, tmp_path: Path) -> None
     [
         (lambda d: d.pop("decision"), "decision: field required"),
         (lambda d: d["settings"].pop("policy"), "settings.policy: field required"),
+        (lambda d: d["settings"].update(set=[2.0]), "settings.set.0: input should be a valid string"),
         (lambda d: d["decision"].update(alternatives=[]), "decision.alternatives: list should have at least 1 item"),
         (lambda d: d["decision"]["drivers"][0].update(name="x", group=False), "drivers.0: x is not among the inputs"),
         (lambda d: d["decision"]["drivers"][0].update(move="inf"), "decision.drivers.0.move: input should be a valid"),

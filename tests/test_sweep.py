@@ -67,6 +67,8 @@ def test_values_are_lists_or_ranges(text: str, values: tuple[Any, ...], last: st
         ("20,20.0", "rate=20 is given twice"),
         ("20:x:5", "expected start:stop:step"),
         ("20:40:0", "expected start:stop:step"),
+        ("20:20:inf", "expected start:stop:step"),
+        ("1:2:sNaN", "expected start:stop:step"),
         ("40:20:5", "no values"),
         ("0:1:1e-9", "more than 1000 values"),
     ],

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ def _range(text: str, *ends: str) -> list[float]:
     try:
         start, stop, step = (Decimal(end) for end in ends)  # decimal: 0.1:0.3:0.1 ends in 0.3
         steps = (stop - start) / step
-        if not steps.is_finite():
+        if not (steps.is_finite() and math.isfinite(start) and math.isfinite(step)):
             raise ValueError(steps)
     except (ArithmeticError, ValueError):
         raise UserError(f"--values {text}: expected start:stop:step, numbers with a step not 0 (20:120:20)") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from fairlead.measure.write_files import check_folder, safe_names, write_whole
 
 _WIDTH, _SCALE = 760, 2
 _LINE = 136  # characters of a subtitle
+_MOST_PX = 20_000  # of a plot, on a side
 
 
 def converter() -> ModuleType:
@@ -68,11 +70,20 @@ def _write(specs: dict[str, Spec], folder: Path) -> list[Path]:
     written: list[Path] = []
     for name, spec in specs.items():
         svg = vl_convert.vegalite_to_svg(spec)
+        _check_size(name, svg)
         for suffix, content in ((".svg", svg.encode()), (".png", vl_convert.svg_to_png(svg, scale=_SCALE))):
             path = folder / f"{name}{suffix}"
             write_whole(path, content)
             written.append(path)
     return written
+
+
+def _check_size(name: str, svg: str) -> None:
+    """Refuse a drawing that runs far off its axes: as a PNG it would take all memory."""
+    size = {side: float(pixels) for side, pixels in re.findall(r' (width|height)="([^"]+)"', svg[: svg.index(">")])}
+    if not max(size.values()) <= _MOST_PX:
+        pixels = " x ".join(f"{size[side]:.0f}" for side in ("width", "height"))
+        raise UserError(f"the plot {name} would have {pixels} pixels: some of its figures can't be right")
 
 
 def _specs(document: Document) -> dict[str, Spec]:

@@ -202,6 +202,7 @@ class _Decision(TypedDict):
 
 class _Asked(TypedDict):
     policy: Text
+    set: NotRequired[list[Text] | None]
 
 
 class _Explanation(TypedDict):
