@@ -619,7 +619,7 @@ def test_gpus_come_from_nvml_or_from_what_we_are_shown() -> None:
     assert this_machine(None, {"CUDA_VISIBLE_DEVICES": ""}, True).gpus == []
     with pytest.raises(UserError, match=r"--gpu 3: only 2 GPUs can be seen here$"):
         every.check([Allocation(1, 0), Allocation(1, 3)])
-    with pytest.raises(UserError, match=r"--gpu 1: no GPU can be seen here \(needs NVML: pip install"):
+    with pytest.raises(UserError, match=r"--gpu 1: no GPU can be seen here; NVML finds them: pip install -e '\.\[nvml"):
         this_machine(None, {}, True).check([Allocation(1, 1)])
 
 

@@ -427,7 +427,7 @@ def test_without_the_extra_it_says_how_to_get_it(
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else found(name))
     assert main(training("aset", tmp_path / "o")) == 2
-    assert "training needs torch: pip install 'fairlead[train]'" in one_error(capsys)
+    assert "training needs torch: pip install -e '.[train]' (in the checkout of Fairlead)" in one_error(capsys)
 
 
 @pytest.mark.parametrize("name", list(shipped()))

@@ -53,6 +53,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" (known: {', '.join(known[:_MOST_NAMES])}{more})" if known else ""
 
 
+def how_to_install(extra: str) -> str:
+    """The command for one of Fairlead's extras. It works in a checkout, since no package index has Fairlead."""
+    return f"pip install -e '.[{extra}]' (in the checkout of Fairlead)"
+
+
 def shown(value: object) -> str:
     """A value as a line has room for it: as Python writes it, cut where it is long."""
     text = repr(value)

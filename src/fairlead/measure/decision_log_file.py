@@ -114,8 +114,8 @@ def _pyarrow() -> ModuleType:
         import pyarrow
         import pyarrow.compute
         import pyarrow.parquet
-    except ImportError as error:
-        raise UserError("decision logs are Parquet files, which need pyarrow: pip install pyarrow") from error
+    except ImportError:
+        raise UserError("decision logs are Parquet files, which need pyarrow: pip install pyarrow") from None
     return pyarrow
 
 

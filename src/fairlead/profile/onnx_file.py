@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead.domain.errors import UserError, as_typed, nearest, one_line, shown
+from fairlead.domain.errors import UserError, as_typed, how_to_install, nearest, one_line, shown
 from fairlead.inputs.bounded_memory import bounded_memory
 from fairlead.inputs.read_files import MB, read_bytes
 from fairlead.profile.analysis import Analysis, Layer, Tensor
@@ -84,7 +84,7 @@ def import_onnx() -> Any:
     try:
         import onnx
     except ImportError:
-        raise UserError("this needs onnx: pip install 'fairlead[profile]' (from a checkout: -e '.[profile]')") from None
+        raise UserError(f"this needs onnx: {how_to_install('profile')}") from None
     return onnx
 
 

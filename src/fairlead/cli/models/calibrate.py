@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from fairlead.cli.standard_streams import note, say
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, how_to_install
 from fairlead.measure.write_files import check_folder, check_writable, write_whole
 from fairlead.profile.predict.calibration import Calibration, calibrate_from, calibrate_here
 from fairlead.profile.predict.new_device import PROBES, Newcomers
@@ -35,7 +35,7 @@ def run_calibrate(args: argparse.Namespace) -> int:
         made = calibrate_from(args.name, _timed(args.timed), args.unit, **about)
     else:
         if args.train and find_spec("torch") is None:
-            raise UserError("--train needs torch: pip install 'fairlead[train]' (from a checkout: -e '.[train]')")
+            raise UserError(f"--train needs torch: {how_to_install('train')}")
         made = _here(args, about)
     write_whole(output, made.as_json())
     say(f"{made.title}: {len(made.timed_ms)} models timed, {made.runtime}; saved in {output}")

