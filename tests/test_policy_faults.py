@@ -21,7 +21,7 @@ import pytest
 from fairlead.domain.decision import RequestSnapshot
 from fairlead.domain.errors import PolicyError, UserError
 from fairlead.domain.records import CANDIDATE, REQUEST
-from fairlead.domain.task_records import Placements
+from fairlead.domain.task_records import PENDING, Placements, Snapshot
 from fairlead.experiments import serving_trial, task_trial
 from fairlead.experiments.task_trial import run_task_trial
 from fairlead.experiments.trial import Trial
@@ -193,6 +193,60 @@ def test_the_place_of_a_fault_is_where_it_was_raised_else_where_the_function_beg
     line = raises_compiled.__code__.co_firstlineno
     with pytest.raises(PolicyError, match=f"test_policy_faults.py:{line + 2}$"):
         decide_by(drawn(raises_compiled, "compiled"), shown(), 0.5)
+
+
+@pytest.mark.parametrize("kind", ["python", "compiled"])
+@pytest.mark.parametrize("function", ["does_not_compile", "misspells_a_key", "misspells_a_column", "adds_words"])
+def test_the_place_of_a_fault_inside_numpy_or_numba_is_the_policys_own_line(function: str, kind: str) -> None:
+    wrong = globals()[function]
+    with pytest.raises(PolicyError) as error:
+        drawn(wrong, kind).decider(SETTING).decide(shown())
+    number = wrong.__code__.co_firstlineno + (1 if function == "does_not_compile" else 2)
+    assert str(error.value).endswith(f" at {HERE}:{number}")
+    assert ("(did you mean 'accuracy'?)" in str(error.value)) == (function != "adds_words")
+
+
+def misspells_a_key(request: Any, candidates: Any, excluded: Any, u: float) -> int:
+    best = 0
+    return best if candidates[best]["acuracy"] > 0.5 else 1
+
+
+def misspells_a_column(request: Any, candidates: Any, excluded: Any, u: float) -> int:
+    best = 0
+    return best if candidates.acuracy.sum() > 0.5 else 1
+
+
+def adds_words(request: Any, candidates: Any, excluded: Any, u: float) -> Any:
+    best = 0
+    return best + "a word"
+
+
+def test_a_misspelled_field_in_a_function_that_a_compiled_policy_calls_is_found() -> None:
+    with pytest.raises(PolicyError, match=r"'acuracy' \(did you mean 'accuracy'\?\)") as error:
+        drawn(calls_a_misspeller, "compiled").decider(SETTING)
+    assert str(error.value).endswith(f":{misspeller.__code__.co_firstlineno + 2}")
+
+
+@numba.njit
+def misspeller(candidate: Any) -> Any:
+    return candidate.acuracy > 0.5
+
+
+def calls_a_misspeller(request: Any, candidates: Any, excluded: Any, u: float) -> int:
+    return 0 if misspeller(candidates[0]) else 1
+
+
+def test_task_policies_have_hints_for_the_fields_of_a_snapshot() -> None:
+    with pytest.raises(PolicyError, match=r"has no attribute 'capcity' \(did you mean 'capacity'\?\) at .*test_policy"):
+        run_alone(lambda snapshot, parameters, u, out: snapshot.capcity)
+    with pytest.raises(PolicyError, match=r"no field of name waitd \(did you mean 'waited'\?\) at .*test_policy"):
+        run_alone(lambda snapshot, parameters, u, out: snapshot.pending["waitd"])
+
+
+def run_alone(function: Callable[..., Any]) -> None:
+    made = TaskPolicy("theirs", function, "python", package="their-package")
+    empty = (np.zeros(1, PENDING) if name == "pending" else np.zeros(1) for name in Snapshot._fields)
+    made.decider(None).decide(Snapshot(*empty), 0.5, Placements(None, None))
 
 
 def nothing(request: Any, candidates: Any, excluded: Any, u: float) -> Any:

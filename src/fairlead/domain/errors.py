@@ -76,7 +76,7 @@ def one_line(error: BaseException) -> str:
     except Exception:  # an error whose own words fail
         text = ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("Failed in nopython mode"):  # Numba: the cause is below
+    while len(lines) > 1 and lines[0].startswith("Failed in nopython mode"):  # Numba: the cause is below
         lines.pop(0)
     return f"{type(error).__name__}: {lines[0][:_LONGEST_LINE]}" if lines else type(error).__name__
 

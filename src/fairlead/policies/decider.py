@@ -22,7 +22,7 @@ from fairlead.domain.decision import Decision, RequestSnapshot, WindowSnapshot
 from fairlead.domain.errors import PolicyError
 from fairlead.domain.outcomes import Fallback
 from fairlead.domain.records import CANDIDATE, REQUEST
-from fairlead.policies.guard import Guard, check_choice, compiled
+from fairlead.policies.guard import REQUEST_FIELDS, Guard, check_choice, compiled
 
 if TYPE_CHECKING:
     from fairlead.policies.interface import Policy
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Snapshot = RequestSnapshot | WindowSnapshot
 
-_FIELDS = [*(REQUEST.names or ()), *(CANDIDATE.names or ())]
 _ROUNDING = 1e-9  # a probability may be a sum that is a little above 1
 
 
@@ -107,7 +106,7 @@ def decide_by(rule: Policy, snapshot: Snapshot, u: float, why: Fallback | None =
 
 def compiled_rule(rule: Policy) -> Any:
     """The code of a compiled rule; a PolicyError when it does not compile."""
-    return compiled(rule, _FIELDS)
+    return compiled(rule, REQUEST_FIELDS)
 
 
 def of_request(snapshot: Any) -> tuple[Any, Any, Any]:

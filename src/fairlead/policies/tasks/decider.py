@@ -17,11 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.domain.decision import Decision
 from fairlead.domain.outcomes import Fallback
-from fairlead.domain.task_records import Placements, Snapshot
+from fairlead.domain.task_records import PENDING, PLACEMENT, RUNNING, Placements, Snapshot
 from fairlead.policies.guard import Guard, compiled
 
 if TYPE_CHECKING:
     from fairlead.policies.tasks.interface import TaskPolicy
+
+
+#: The fields of what a task policy is shown, and of its answer.
+_FIELDS = (*Snapshot._fields, *(name for record in (PENDING, RUNNING, PLACEMENT) for name in record.names or ()))
 
 
 class TaskDecider(ABC):
@@ -52,9 +56,9 @@ class TaskRuleDecider(TaskDecider):
         super().__init__(policy, parameters)
         self.plans = policy.kind == "planner"
         self.rule = policy if policy.kind == "compiled" else None
-        self._function = compiled(policy) if self.rule else policy.function
+        self._function = compiled(policy, _FIELDS) if self.rule else policy.function
         self._copies = policy.kind == "python" and policy.package != "fairlead"  # it can't change the world
-        self._guard = Guard(self.name, policy.function)
+        self._guard = Guard(self.name, policy.function, fields=_FIELDS)
         self._probability = math.nan if policy.draws else 1.0
 
     def decide(self, snapshot: Snapshot, u: float, out: Placements) -> Decision:
