@@ -201,7 +201,9 @@ def kept(process: subprocess.Popen[str], out: Path, exit_code: int, why: str) ->
     document = json.loads(out.read_text())
     seeds = len(document["scenarios"]["ecsrl"]["seeds"])
     assert document["complete"] is False
-    assert f"fairlead: {why}; {seeds} of {SEEDS} trials are finished and kept" in stderr
+    are = "is" if seeds == 1 else "are"
+    keep = "with --checkpoint FILE they would be kept, and the same command would resume"
+    assert f"fairlead: {why}; {seeds} of {SEEDS:,} trials {are} finished and shown; {keep}\n" in stderr
     assert f"{seeds} paired seeds" in stdout
     return seeds
 

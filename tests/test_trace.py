@@ -439,7 +439,7 @@ def test_what_is_finished_is_kept_when_another_run_fails(capsys: pytest.CaptureF
     program(body)
     line = error_of(capsys, "task.py", cpu="1,2", code=1)
     assert line.startswith("fairlead: task with 1 CPU: it failed with exit code 1: broken")
-    assert line.endswith("1 of 2 runs are finished and kept; run the same command again to resume from out")
+    assert line.endswith("1 of 2 runs is finished and kept; run the same command again to resume from out")
     assert not Path("out/family.yaml").exists()
     Path("fixed").touch()
     assert trace("task.py", cpu="1,2") == 0
@@ -540,7 +540,7 @@ def test_an_interrupt_ends_the_task_and_keeps_what_is_finished(
         assert said.splitlines() == [
             "1 of 2 runs are already finished (out)",
             "1 run to do, at most 10 min (--timeout)",
-            "fairlead: interrupted; 1 of 2 runs are finished and kept; run the same command again to resume from out",
+            "fairlead: interrupted; 1 of 2 runs is finished and kept; run the same command again to resume from out",
         ]
         assert all(map(ends, pids))
     Path("pids").unlink()

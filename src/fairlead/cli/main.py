@@ -53,7 +53,7 @@ exit codes:
   0     success
   1     the run failed: a full disk, a deleted folder, a process or policy that crashed
   2     wrong input; nothing was run
-  130   interrupted by Ctrl-C, SIGTERM or SIGHUP; finished work is kept
+  130   interrupted by Ctrl-C, SIGTERM or SIGHUP; the last line says what is kept (`detect --watch` ends with 0)
 """
 
 

@@ -138,7 +138,7 @@ def compare(
     bounded: bool = True,
     logs: Path | None = None,
 ) -> Comparison:
-    """Run every policy on every scenario and seed. What is finished when Ctrl-C or dead workers stop it is kept.
+    """Run every policy on every scenario and seed. If Ctrl-C or dead workers stop it, the result has what is finished.
 
     With a checkpoint, trials that it has are not run again, and it gets the others. `progress` is called first with
     the number of trials that were finished before, then after each trial. Decision logs go into the folder `logs`:

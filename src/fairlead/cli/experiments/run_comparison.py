@@ -29,6 +29,7 @@ from fairlead.experiments.trial import AnyScenario
 from fairlead.experiments.workers import Workers, local
 from fairlead.experiments.world_adapter import WorldAdapter, adapter_of
 from fairlead.measure.decision_log_file import check_parquet
+from fairlead.measure.numerals import counted
 from fairlead.measure.report.plot_files import converter
 from fairlead.measure.report.render import write_any_plots, write_any_report
 from fairlead.measure.write_files import check_different, check_folder, check_writable, write_whole
@@ -201,6 +202,20 @@ def _fallback_line(result: Comparison, name: str) -> str:
     return f"{name} fell back to {rules} in {share:.2%} of its {decisions:,} decisions ({why})"
 
 
+def _finished(done: int, total: int) -> str:
+    """How many trials the tables and files have."""
+    if not done:
+        return f"none of {counted(total, 'trial')} is finished"
+    return f"{done} of {counted(total, 'trial')} {'is' if done == 1 else 'are'} finished and shown"
+
+
+def _resuming(checkpoint: Path | None) -> str:
+    """How to get the rest without running these trials again."""
+    if checkpoint:
+        return f"; run the same command again to resume from {checkpoint}"
+    return "; with --checkpoint FILE they would be kept, and the same command would resume"
+
+
 def _by_line(failures: Mapping[str, str]) -> dict[str, list[str]]:
     """Each error once, with the policies that had it."""
     lines: dict[str, list[str]] = {}
@@ -223,8 +238,7 @@ def _close(result: Comparison, checkpoint: Path | None) -> int:
     if result.interrupted:
         done = sum(len(result.done_seeds(label)) for label in result.scenarios)
         total = len(result.scenarios) * len(result.seeds)
-        where = f"; run the same command again to resume from {checkpoint}" if checkpoint and done else ""
-        note(f"fairlead: {result.interrupted}; {done} of {total} trials are finished and kept{where}")
+        note(f"fairlead: {result.interrupted}; {_finished(done, total)}{_resuming(checkpoint) if done else ''}")
         return 130 if result.interrupted == "interrupted" else 1
     if checkpoint:
         note(f"all trials are kept in {checkpoint}; the same command reuses them, also with more seeds")

@@ -222,7 +222,7 @@ class BarTell(Tell):
         if not self.done:
             return "no run was finished"
         return (
-            f"{self.done} of {self._total} runs are finished and kept; run the same command again to "
+            f"{self.done} of {self._total} runs {'is' if self.done == 1 else 'are'} finished and kept; run the same command again to "
             f"resume from {self._question.folder}"
         )
 
