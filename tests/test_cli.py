@@ -150,6 +150,7 @@ def test_scenarios_policies_and_show_tell_what_there_is() -> None:
     for name in ("closest", "random-proportional-load", "least-expected-completion", "least-energy-in-time"):
         assert name in policies.stdout
     assert "31 assumptions" in show.stdout
+    assert re.search(r"NVIDIA GA102 whitepaper\s+│ devices.rtx-3080 ", show.stdout)
     assert "devices.jetson-nano: power_idle_w, price_per_h" in show.stdout
 
 

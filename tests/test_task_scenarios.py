@@ -220,6 +220,11 @@ def test_each_command_says_which_world_it_wants(capsys: pytest.CaptureFixture[st
         (["tune", "ecsrl"], "this is a scenario of requests"),
         (["compare", "ecsrl", "tapfinger-3"], "compare the two separately"),
         (["compare", "tapfinger-3", "--policies", "closest"], "policy 'closest' decides on requests"),
+        (
+            ["compare", "ecsrl", "--policies", "sia"],
+            "'sia' decides on tasks, and this is a scenario of requests",
+        ),
+        (["explain", "ecsrl", "--policy", "tapfinger-3-agents", "--at", "1"], "'tapfinger-3-agents' decides on tasks"),
         (["tune", "tapfinger-3", "--workloads", "1"], "--workloads: expected a whole number from 2 to"),
     ):
         assert main(command) == 2

@@ -30,7 +30,7 @@ from fairlead.measure.interrupts import on_stop
 _EXAMPLES = """\
 examples:
   fairlead scenarios                               the scenarios that ship
-  fairlead show full-edge                          a scenario and its assumptions
+  fairlead show full-edge                          a scenario, its sources and assumptions
   fairlead compare full-edge --seeds 5             all rules on the same seeds, with confidence intervals
   fairlead compare full-edge --set rate=100 --policies closest,load-balancing --json out.json
   fairlead sweep full-edge --param rate --values 20:120:20

@@ -100,10 +100,24 @@ class Scenario:
         return list(assumptions_of(self))
 
 
-def assumptions_of(thing: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every assumption in a noun and the nouns that it has, as (path, words)."""
-    if isinstance(thing, Sourced) and (words := thing.assumptions()):
-        yield path, words
+def assumptions_of(scenario: Any) -> Iterator[tuple[str, str]]:
+    """Every assumption in a scenario, as (path, words)."""
+    return ((path, words) for path, noun in _sourced(scenario) if (words := noun.assumptions()))
+
+
+def sources_of(scenario: Any) -> dict[str, list[str]]:
+    """Every source of numbers that are not assumed, with the paths of what it is the source of."""
+    found: dict[str, list[str]] = {}
+    for path, noun in _sourced(scenario):
+        if noun.source and noun.assumed is not True:
+            found.setdefault(noun.source, []).append(path)
+    return found
+
+
+def _sourced(thing: Any, path: str = "") -> Iterator[tuple[str, Sourced]]:
+    """A noun and the nouns that it has whose numbers are accounted for, each with its path."""
+    if isinstance(thing, Sourced):
+        yield path, thing
     if is_dataclass(thing):
         children: Iterable[tuple[str, Any]] = ((f.name, getattr(thing, f.name)) for f in fields(thing))
     elif isinstance(thing, Mapping):
@@ -113,7 +127,7 @@ def assumptions_of(thing: Any, path: str = "") -> Iterator[tuple[str, str]]:
     else:
         return
     for key, child in children:
-        yield from assumptions_of(child, f"{path}.{key}" if path else str(key))
+        yield from _sourced(child, f"{path}.{key}" if path else str(key))
 
 
 Problem = tuple[tuple[str | int, ...], str]

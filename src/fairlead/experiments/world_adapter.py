@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from fairlead.domain.errors import UserError
 from fairlead.domain.scenario import Scenario
 from fairlead.domain.tasks import TaskScenario
 from fairlead.experiments.trial import AnyScenario, Trial, TrialResult
+
+if TYPE_CHECKING:
+    from fairlead.policies.interface import Policy
 
 
 class Summed(Protocol):
@@ -50,13 +54,28 @@ def adapter_of(scenario: AnyScenario) -> WorldAdapter:
     return _tasks() if isinstance(scenario, TaskScenario) else _serving()
 
 
+def find_request_policy(name: str, also: Iterable[str] = ()) -> Policy:
+    """As `find` of policies for requests; a UserError that says so where the name is a task policy's."""
+    from fairlead.policies.bundle_registry import is_path
+    from fairlead.policies.interface import find, registry
+    from fairlead.policies.tasks.learned import learned_task_policies
+    from fairlead.sim.tasks.policy_catalog import task_policies
+
+    known = any(name in names for names in registry()) or is_path(name)
+    if not known and (name in task_policies() or name in learned_task_policies()):
+        raise UserError(
+            f"policy {name!r} decides on tasks, and this is a scenario of requests (see `fairlead policies`)"
+        )
+    return find(name, also)
+
+
 def _serving() -> WorldAdapter:
     from fairlead.experiments.scenario_changes import changes
     from fairlead.experiments.scenario_hints import hints
     from fairlead.experiments.serving_trial import run_serving_trial
     from fairlead.measure.serving_bins import LATENCY_MS, BinSum, time_edges_s
     from fairlead.policies.bundle_registry import LearnedPolicy
-    from fairlead.policies.interface import find, rules
+    from fairlead.policies.interface import rules
     from fairlead.policies.learned import fallback_rule
 
     def files(s: Scenario) -> list[str]:
@@ -77,7 +96,7 @@ def _serving() -> WorldAdapter:
         objective="success",
         sign=1,
         run=run_serving_trial,
-        find=find,
+        find=find_request_policy,
         rules=rules,
         files=files,
         summed=BinSum,

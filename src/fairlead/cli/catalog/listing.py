@@ -14,7 +14,7 @@ from fairlead.cli.console import columns_table, console
 from fairlead.cli.standard_streams import note
 from fairlead.domain.hardware import Node
 from fairlead.domain.models import Deployment, Latency, Variant
-from fairlead.domain.scenario import Scenario
+from fairlead.domain.scenario import Scenario, sources_of
 from fairlead.domain.tasks import TaskScenario
 from fairlead.domain.workload import Draw
 from fairlead.experiments.scenario_hints import hints
@@ -85,7 +85,7 @@ def _training(bundle: Bundle) -> tuple[str, str]:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Show a scenario and its assumptions."""
+    """Show a scenario, where its numbers come from, and its assumptions."""
     name, overrides = args.scenario, args.overrides
     s = load_any(name, overrides)
     out = console()
@@ -95,6 +95,12 @@ def run_show(args: argparse.Namespace) -> int:
         _show_serving(out, s)
         for line in hints(s):
             note(f"fairlead: {line}")
+    sources = columns_table("source", "its numbers are those of")
+    for source, paths in sources_of(s).items():
+        sources.add_row(source, ", ".join(paths))
+    if sources.row_count:
+        out.print(sources)
+        out.print()
     assumed = s.assumptions()
     if assumed:
         out.print(f"[bold]{counted(len(assumed), 'assumption')}[/bold], numbers that have no public source:")

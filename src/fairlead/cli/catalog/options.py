@@ -11,7 +11,7 @@ def add_catalog(commands: Any) -> None:
     """`fairlead scenarios`, `policies` and `show`."""
     commands.add_parser("scenarios", help="list the scenarios that ship")
     commands.add_parser("policies", help="list all policies, including those of installed plugins")
-    words = "show a scenario and its assumptions"
-    show = command(commands, "show", words, "Show a scenario, with the source of every figure.", FIELDS)
+    words = "show a scenario, the sources of its numbers, and what is assumed"
+    show = command(commands, "show", words, f"{words.capitalize()}.", FIELDS)
     show.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
     add_set(show)

@@ -13,6 +13,7 @@ from fairlead.cli.experiments.run_comparison import check_outputs, compiling, wr
 from fairlead.cli.experiments.tables import foot, head, print_columns
 from fairlead.cli.standard_streams import note
 from fairlead.experiments.explain import as_document, explain
+from fairlead.experiments.world_adapter import find_request_policy
 from fairlead.measure.report.document import Document
 from fairlead.measure.report.explanation_phrases import (
     ABOUT_INPUTS,
@@ -24,7 +25,6 @@ from fairlead.measure.report.explanation_phrases import (
 from fairlead.measure.report.explanation_tables import alternatives, groups, inputs
 from fairlead.measure.report.explanation_words import situation
 from fairlead.measure.report.tables import Table
-from fairlead.policies.interface import find
 from fairlead.scenarios.loader import load
 
 _MOST_INPUTS, _MOST_GROUPS = 10, 6
@@ -33,7 +33,7 @@ _MOST_INPUTS, _MOST_GROUPS = 10, 6
 def run_explain(args: argparse.Namespace) -> int:
     """Run the command."""
     check_outputs(args)
-    scenario, policy = load(args.scenario, args.overrides), find(args.policy)
+    scenario, policy = load(args.scenario, args.overrides), find_request_policy(args.policy)
     if words := compiling():
         note(words)
     errors = Console(stderr=True)

@@ -221,10 +221,9 @@ class BarTell(Tell):
         """What is kept."""
         if not self.done:
             return "no run was finished"
-        return (
-            f"{self.done} of {self._total} runs {'is' if self.done == 1 else 'are'} finished and kept; run the same command again to "
-            f"resume from {self._question.folder}"
-        )
+        are = "is" if self.done == 1 else "are"
+        again = f"run the same command again to resume from {self._question.folder}"
+        return f"{self.done} of {self._total} runs {are} finished and kept; {again}"
 
 
 # ---- at the end
