@@ -54,16 +54,32 @@ def test_the_verdict_names_the_best_its_lead_and_the_bound() -> None:
 def test_policies_within_the_interval_are_not_told_apart() -> None:
     made = document()
     assert "cheaper leads: " in said(made)
-    assert (
-        "accurate, but its lead over power-of-two-choices (1.2 ± 1.4 points behind) is within the margin of error;"
-        in said(made)
+    assert "accurate, but its lead over power-of-two-choices (1.2 ± 1.4 points) is within the margin of error;" in said(
+        made
     )
     unsure(made, "random")
-    assert "(1.2 ± 1.4 points behind) and random is within" in said(made)
+    assert "(1.2 ± 1.4 points) and random is within" in said(made)
     unsure(made, *POLICIES)
     assert said(made).count("margin of error") == 1
-    assert "(1.2 ± 50.0 points behind), least-energy-in-time, " in said(made)
+    assert "(1.2 ± 50.0 points), least-energy-in-time, " in said(made)
     assert " and 8 more is within" in said(made)
+
+
+def test_policies_that_do_not_differ_tie_and_a_bound_that_is_met_is_reached() -> None:
+    made = document(["shifting"], ["closest", "cheaper", "farthest"])
+    body = made["scenarios"]["shifting"]
+    best, second, third = body["ranking"]
+    body["policies"][second]["behind_best"] |= {"mean": -0.00001, "ci95": 0.00002}
+    body["bound"]["by_seed"] = body["policies"][best]["by_seed"]["success"]
+    words = said(made)
+    assert words.startswith(f"{best} and {second} tie: 95.0 ± 0.6 % of requests in time and accurate")
+    assert f", but their lead over {third} (" in words
+    assert f"; the upper bound for any policy is 97.5 ± 0.4 %, which {best} reaches." in words
+    assert "0.00" not in words
+    body["policies"][third]["behind_best"] |= {"mean": 0.0, "ci95": 0.0}
+    assert said(made).startswith(
+        f"{best}, {second} and {third} tie: 95.0 ± 0.6 % of requests in time and accurate; the"
+    )
 
 
 def test_a_later_policy_that_is_not_told_apart_is_named_although_the_second_is() -> None:
@@ -74,7 +90,7 @@ def test_a_later_policy_that_is_not_told_apart_is_named_although_the_second_is()
     assert "cheaper leads: " in said(made)
     assert (
         "1.2 ± 0.5 points ahead of power-of-two-choices, but its lead over random "
-        f"({behind:.1f} ± 50.0 points behind) is within the margin of error;" in said(made)
+        f"({behind:.1f} ± 50.0 points) is within the margin of error;" in said(made)
     )
 
 
@@ -108,6 +124,8 @@ def test_where_success_is_a_tie_the_verdict_tells_who_needs_less_energy() -> Non
     assert f" {best} uses 38 % less energy per success than {level}." in said(made)
     energies(made, **{best: [80.0, 106.0, 98.0, 122.0, 114.0]})
     assert "Their difference in energy per success is within the margin of error, too." in said(made)
+    energies(made, **{best: [100.0, 110.0, 120.0, 130.0, 140.0], level: [99.5, 109.5, 119.5, 129.5, 139.5]})
+    assert "nergy" not in said(made)  # less than 1 %
     made["scenarios"]["shifting"]["policies"][level]["behind_best"]["ci95"] = 0.001
     assert "nergy" not in said(made)  # success tells them apart
 
@@ -152,6 +170,9 @@ def test_the_tables_have_every_policy_the_bound_and_the_phases() -> None:
     assert outcomes.columns["late, %"][0] == ""
     assert outcomes.columns["rejected for, %"][1] == "no-capacity 1.5, too-late 0.5"  # of 5 % that fail: 0.3, 0.1 parts
     assert list(phases.columns) == ["policy", "0 to 150 s", "150 to 450 s", "450 to 690 s"]
+    assert list(outcomes.columns)[1:6] == [
+        "success, %", "late, %", "inaccurate, %", "rejected, %", "behind best, points",
+    ]  # fmt: skip
     assert "3,400 ± 40" in map(plain, tables(points(document())[0])[3].columns["energy per success, mJ"])
 
 

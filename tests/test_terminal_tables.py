@@ -75,7 +75,20 @@ def test_outcomes_that_occur_share_the_first_table_at_80_columns() -> None:
     for policy in made["scenarios"]["shifting"]["policies"].values():
         policy["figures"]["inaccurate"]["mean"] = policy["figures"]["rejected"]["mean"] = 0.0
     found = read(printed(show_comparison, 80, made, ["shifting"]).partition("└")[0] + "└", names)
-    assert list(found)[:4] == ["policy", "success, %", "late, %", "behind best, points"]
+    assert list(found) == ["policy", *(f"{outcome}, %" for outcome in OUTCOMES)]  # the same order, whatever is 0
+
+
+def test_a_share_has_the_same_digits_in_every_table() -> None:
+    made = document(bound=False)
+    for policy in made["scenarios"]["shifting"]["policies"].values():
+        figures = policy["figures"]
+        figures["success"] = figures["success_tenant_traffic"] = {"mean": 0.9998, "ci95": 0.0005, "n": 5}
+    columns = [table.columns for table in tables(points(made)[0])]
+    assert {plain(cell) for c in columns for h, cells in c.items() if h == "success, %" for cell in cells} == {
+        "99.98 ± 0.05"
+    }
+    of_tenant = [cells for c in columns for h, cells in c.items() if h == "success of tenant traffic, %"]
+    assert set(map(plain, of_tenant[0])) == {"99.98 ± 0.05"}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ NOTHING = "\N{EN DASH}"
 _BETWEEN = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 _NARROW = 0.1  # points: intervals narrower than this get a second decimal
 _ENERGY = "energy_per_success_mj"
-_NAMED = 4  # of the policies that may be as good as the best, so many are named
+_WORTH_SAYING = 0.01  # a smaller share of energy is no finding
+_NAMED = 4  # of the policies that may be as good as the best, so many are named, and of those that tie
 
 
 def plus_minus(e: Estimate, form: str) -> str:
@@ -53,19 +54,37 @@ def verdict(point: Point) -> str:
         return "No seed is finished, so there is nothing to say yet."
     if math.isnan(point.figure(point.ranking[0], "success").mean):
         return "No request arrives, so there is nothing to say: a longer duration_s or a higher rate is needed."
-    text = f"{leader(point)}: {percent(point.figure(point.ranking[0], 'success'))} % of requests in time and accurate"
-    text = f"{text}{lead(point, lambda e: f'{percent(e)} points')}{_gap(point)}."
+    text = f"{leader(point, percent)}: {percent(point.figure(point.ranking[0], 'success'))} %"
+    text = f"{text} of requests in time and accurate{lead(point, lambda e: f'{percent(e)} points')}{_gap(point)}."
     return f"{text}{_energy(point)}{_empty(point)}{fell_back(point)}"
 
 
-def leader(point: Point) -> str:
-    """The best policy, or the one that only leads."""
+def leader(point: Point, say: Callable[[Estimate], str]) -> str:
+    """The best policy, or the one that only leads, or those that tie; `say` writes a difference."""
+    if tied := _tied(point, say):
+        return f"{_some([point.ranking[0], *tied])} tie"
     return f"{point.ranking[0]} {'leads' if _level(point) else 'is best'}"
 
 
 def _level(point: Point) -> list[str]:
     """The policies that may be as good as the best."""
     return [p for p in point.ranking[1:] if not told_apart(point.behind_best(p))]
+
+
+def _tied(point: Point, say: Callable[[Estimate], str]) -> list[str]:
+    """The policies whose difference to the best is written as 0, with its interval."""
+    return [p for p in point.ranking[1:] if is_nothing(behind(point, p), say)]
+
+
+def is_nothing(difference: Estimate, say: Callable[[Estimate], str]) -> bool:
+    """Whether a difference and its interval are written as 0."""
+    return not math.isnan(difference.mean) and not any(digit in say(difference) for digit in "123456789")
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    return listed([*names[:_NAMED], *more])
 
 
 def behind(point: Point, policy: str) -> Estimate:
@@ -86,24 +105,29 @@ def lead(point: Point, say: Callable[[Estimate], str]) -> str:
     """The lead of the best over the second, and which policies may be as good; `say` writes a difference."""
     if len(point.ranking) == 1:
         return " (the only policy)"
-    second, level = point.ranking[1], _level(point)
-    ahead = behind(point, second)
-    if ahead.n < 2:
-        return f", {say(ahead)} ahead of {second} (one seed, so no interval)"
-    text = "" if second in level else f", {say(ahead)} ahead of {second}"
+    tied = _tied(point, say)
+    others = [p for p in point.ranking[1:] if p not in tied]
+    level = [p for p in _level(point) if p not in tied]
+    one_seed = "(one seed, so no interval)" if behind(point, point.ranking[1]).n < 2 else ""
+    if not others:
+        return f" {one_seed}" if one_seed else ""
+    ahead = f", {say(behind(point, others[0]))} ahead of {others[0]}"
+    if one_seed:
+        return f"{ahead} {one_seed}"
+    text = "" if others[0] in level else ahead
     if not level:
         return text
-    first = f"{level[0]} ({say(behind(point, level[0]))} behind)"
-    more = [f"{len(level) - _NAMED} more"] if len(level) > _NAMED else []
-    return f"{text}, but its lead over {listed([first, *level[1:_NAMED], *more])} is within the margin of error"
+    over = _some([f"{level[0]} ({say(behind(point, level[0]))})", *level[1:]])
+    return f"{text}, but {'their' if tied else 'its'} lead over {over} is within the margin of error"
 
 
 def _gap(point: Point) -> str:
     if math.isnan(point.bound.mean):
         return ""
     best = point.ranking[0]
-    gap = percent(point.from_bound(best))
-    return f"; the upper bound for any policy is {percent(point.bound)} %, {gap} points above {best}"
+    gap = point.from_bound(best)
+    where = f"which {best} reaches" if is_nothing(gap, percent) else f"{percent(gap)} points above {best}"
+    return f"; the upper bound for any policy is {percent(point.bound)} %, {where}"
 
 
 def _energy(point: Point) -> str:
@@ -115,7 +139,7 @@ def _energy(point: Point) -> str:
     least = min(spent, key=lambda p: spent[p])
     other = best if least != best else next(p for p in spent if p != best)
     saved = point.difference(other, least, _ENERGY)
-    if saved.n < 2:
+    if saved.n < 2 or abs(saved.mean) < _WORTH_SAYING * spent[other]:
         return ""
     if not told_apart(saved):
         return " Their difference in energy per success is within the margin of error, too."

@@ -41,7 +41,7 @@ def tables(point: Point) -> list[Table]:
     if not point.ranking:
         return []
     made = [
-        Table("Outcomes, shares of all requests", _outcomes(point), compares=True, together=len(_occurring(point))),
+        Table("Outcomes, shares of all requests", _outcomes(point), compares=True, together=len(OUTCOMES)),
         Table("Success between the changes, % of requests that arrive then, all seeds together", _phases(point)),
         Table("Latency of answered requests", _latencies(point), compares=True),
         Table("Energy, slow-down, cost", _costs(point), compares=True),
@@ -52,20 +52,12 @@ def tables(point: Point) -> list[Table]:
 
 
 def _outcomes(point: Point) -> Columns:
-    """Outcomes that occur come first, so that they add up at a glance; those that never do come last."""
-    shares = {name: [percent(point.figure(p, name)) for p in point.ranking] for name in OUTCOMES}
-    first = _occurring(point)
-    columns = {"policy": point.ranking} | {OUTCOME_HEADINGS[name]: shares[name] for name in first}
+    """The outcomes, which add up, always in this order; then how far each policy is behind."""
+    columns = share_columns(point, {heading: name for name, heading in OUTCOME_HEADINGS.items()})
     columns["behind best, points"] = ["best", *(percent(point.behind_best(p)) for p in point.ranking[1:])]
-    columns |= {OUTCOME_HEADINGS[name]: shares[name] for name in OUTCOMES if name not in first}
     if any(reasons := [_reasons(point, p) for p in point.ranking]):
         columns["rejected for, %"] = reasons
     return with_bound(point, columns, {"policy": "upper bound", OUTCOME_HEADINGS["success"]: percent(point.bound)})
-
-
-def _occurring(point: Point) -> list[str]:
-    """Success, and the other outcomes that some policy has."""
-    return [o for o in OUTCOMES if o == "success" or any(point.figure(p, o).mean > 0 for p in point.ranking)]
 
 
 def with_bound(point: Point, columns: Columns, bound: dict[str, str]) -> Columns:
@@ -112,7 +104,7 @@ def _costs(point: Point) -> Columns:
     columns = figure_columns(point, {"energy per success, mJ": "energy_per_success_mj"}, 1, "{:,.0f}")
     columns |= figure_columns(point, {"slow-down": "degradation"}, 1, "{:.3f}")
     columns |= figure_columns(point, {"cost per million successes": "cost_per_success"}, 1e6, "{:,.2f}")
-    return columns | figure_columns(point, {"busy, %": "utilisation"}, 100, "{:.1f}")
+    return columns | share_columns(point, {"busy, %": "utilisation"})
 
 
 def _fairness(point: Point) -> Columns:
@@ -121,17 +113,24 @@ def _fairness(point: Point) -> Columns:
     for kind, (one, several) in _GROUPS.items():
         prefix = f"success_{kind}_"
         names = {f"success of {one} {f.removeprefix(prefix)}, %": f for f in figures if f.startswith(prefix)}
-        columns |= figure_columns(point, names, 100, "{:.1f}") if names else {}
+        columns |= share_columns(point, names) if names else {}
         columns |= figure_columns(point, {f"fairness over {several}": f"fairness_{kind}"}, 1, "{:.3f}")
     return columns
 
 
 def _busy(point: Point) -> Columns:
     nodes = point.detail(point.ranking[0])["load"]
-    return figure_columns(point, {node: f"utilisation_{node}" for node in nodes}, 100, "{:.1f}")
+    return share_columns(point, {node: f"utilisation_{node}" for node in nodes})
 
 
 def figure_columns(point: Point, names: dict[str, str], factor: float, form: str) -> Columns:
     """A column per figure: heading -> its name in the document."""
     cells = {h: [plus_minus(times(factor, point.figure(p, f)), form) for p in point.ranking] for h, f in names.items()}
     return {"policy": point.ranking, **cells}
+
+
+def share_columns(point: Point, names: dict[str, str]) -> Columns:
+    """The same for shares, in %: however often a share is shown, it has the same digits."""
+    return {"policy": point.ranking} | {
+        h: [percent(point.figure(p, f)) for p in point.ranking] for h, f in names.items()
+    }

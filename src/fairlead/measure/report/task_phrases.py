@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fairlead.measure.report.phrases import behind, fell_back, lead, leader, listed, percent, plus_minus
+from fairlead.measure.report.phrases import behind, fell_back, is_nothing, lead, leader, listed, percent, plus_minus
 from fairlead.measure.report.task_document import TaskPoint
 from fairlead.measure.statistics import Estimate
 
@@ -26,7 +26,9 @@ def task_verdict(point: TaskPoint) -> str:
     if not point.ranking:
         return "No seed is finished, so there is nothing to say yet."
     mean = in_steps(point.figure(point.ranking[0], point.objective))
-    text = f"{leader(point)}: {mean} from arrival to completion on average{lead(point, in_steps)}{_gap(point)}."
+    text = (
+        f"{leader(point, in_steps)}: {mean} from arrival to completion on average{lead(point, in_steps)}{_gap(point)}."
+    )
     return f"{text}{_powers(point)}{_unfinished(point)}{fell_back(point)}"
 
 
@@ -34,7 +36,9 @@ def _gap(point: TaskPoint) -> str:
     if math.isnan(point.bound.mean):
         return ""
     best = point.ranking[0]
-    gap = "" if point.powers(best).touches else f", {steps(point.from_bound(best))} less"
+    missing = point.from_bound(best)
+    gap = f", which {best} reaches" if is_nothing(missing, steps) else f", {steps(missing)} less"
+    gap = "" if point.powers(best).touches else gap
     return f"; {BOUND}: {in_steps(point.bound)}{gap}"
 
 

@@ -6,7 +6,7 @@ import math
 
 from fairlead.measure.report.document import number
 from fairlead.measure.report.phrases import NOTHING
-from fairlead.measure.report.tables import Columns, Table, figure_columns, with_bound
+from fairlead.measure.report.tables import Columns, Table, figure_columns, share_columns, with_bound
 from fairlead.measure.report.task_document import Spread, TaskPoint
 from fairlead.measure.report.task_phrases import steps
 
@@ -42,7 +42,7 @@ def _completion(point: TaskPoint) -> Columns:
     quantiles = {f"p{q} completion, steps": f"completion_p{q}_steps" for q in (50, 90, 95, 99)}
     columns |= figure_columns(point, quantiles | {"waiting, steps": "waiting_steps"}, 1, "{:.2f}")
     if any(point.figure(p, "unfinished").mean > 0 for p in point.ranking):
-        columns |= figure_columns(point, {"unfinished, %": "unfinished"}, 100, "{:.1f}")
+        columns |= share_columns(point, {"unfinished, %": "unfinished"})
     bound = {"policy": "lower bound", MEAN_HEADING: steps(point.bound), "privileges": "no resizing, no pre-emption"}
     return with_bound(point, columns, bound)
 
@@ -66,7 +66,7 @@ def _spread(spread: Spread | None) -> str:
 
 def _used(point: TaskPoint) -> Columns:
     names = {f"{resource} in use, %": f"used_{resource}" for resource in point.resources}
-    return figure_columns(point, names, 100, "{:.1f}")
+    return share_columns(point, names)
 
 
 def _speed(point: TaskPoint, name: str) -> Columns:
