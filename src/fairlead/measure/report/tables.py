@@ -131,6 +131,5 @@ def figure_columns(point: Point, names: dict[str, str], factor: float, form: str
 
 def share_columns(point: Point, names: dict[str, str]) -> Columns:
     """The same for shares, in %: however often a share is shown, it has the same digits."""
-    return {"policy": point.ranking} | {
-        h: [percent(point.figure(p, f)) for p in point.ranking] for h, f in names.items()
-    }
+    cells = {h: [percent(point.figure(p, f)) for p in point.ranking] for h, f in names.items()}
+    return {"policy": point.ranking, **cells}
