@@ -45,7 +45,22 @@ WRONG = [
     ),
     (["compare", "full-edge", "--seeds", "9" * 5000], "expected a whole number from 1 to 1,000,000, got '99999"),
     (["compare", "full-edge", "--jobs", "0"], "argument --jobs: expected a whole number from 1 to 10,000, got '0'"),
-    (["compare", "full-edge", "--sets", "rate=1"], "unrecognized arguments: --sets rate=1"),
+    (
+        ["compare", "full-edge", "--sets", "rate=1"],
+        "unknown option --sets (did you mean '--set'?) (see fairlead co",
+    ),
+    (
+        ["predict", "m.onnx", "--devise=x"],
+        "unknown option --devise (did you mean '--device'?) (see fairlead ",
+    ),
+    (["degradation", "simulate", "ecsrl", "--zzz"], "unknown option --zzz (see fairlead degradation simulate --help)"),
+    (["show", "ecsrl", "-x"], "unknown argument -x (see fairlead show --help)"),
+    (["scenarios", "ecsrl"], "unknown argument ecsrl (see fairlead scenarios --help)"),
+    (["--zzz"], "unrecognized arguments: --zzz (see fairlead --help)"),
+    (
+        ["sweep", "ecsrl", "full-edge", "--param", "rate", "--values", "1"],
+        "sweep takes one SCENARIO, and full-edge is one more (see fairlead sweep --help)",
+    ),
     (["compare", "full-edge", "--set", "rat=1"], "unknown field (did you mean 'rate'?)"),
     (
         ["compare", "full-edge", "--set", "unknown=1"],

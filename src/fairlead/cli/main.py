@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import errno
+import itertools
 import os
 import signal
 import sys
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fairlead import __version__
 from fairlead.cli.catalog.options import add_catalog
@@ -24,7 +25,7 @@ from fairlead.cli.models.profile_options import add_profile
 from fairlead.cli.standard_streams import STANDARD_OUTPUT, note, prepare
 from fairlead.cli.trace.options import add_trace
 from fairlead.cli.train.options import add_train
-from fairlead.domain.errors import NO_WORKING_FOLDER, RunError, UserError, error_line, nearest
+from fairlead.domain.errors import NO_WORKING_FOLDER, RunError, UserError, as_typed, error_line, nearest
 from fairlead.measure.interrupts import on_stop
 
 _EXAMPLES = """\
@@ -58,7 +59,31 @@ exit codes:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises UserError instead of printing its usage."""
+    """Raises UserError instead of printing its usage. A command answers itself for what it does not know."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse has it, which leaves what is unknown to the parser of all commands."""
+        if self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        for text in itertools.takewhile(lambda text: text != "--", args):
+            self._check_option(text)
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self._refuse(rest[0])
+        return found, rest
+
+    def _check_option(self, text: str) -> None:
+        name = text.partition("=")[0]
+        if name.startswith("--") and " " not in text and name not in self._option_string_actions:
+            hint = nearest(name, self._option_string_actions)
+            self.error(f"unknown option {as_typed(name)}{hint if 'did you mean' in hint else ''}")
+
+    def _refuse(self, text: str) -> None:
+        """What is left over: one more than the positional arguments, or an option of one letter."""
+        places = [action for action in self._actions if not action.option_strings]
+        if text.startswith("-") or len(places) != 1 or places[0].nargs is not None:
+            self.error(f"unknown argument {as_typed(text)}")
+        self.error(f"{self.prog.partition(' ')[2]} takes one {places[0].metavar}, and {as_typed(text)} is one more")
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")

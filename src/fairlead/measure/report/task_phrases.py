@@ -26,9 +26,8 @@ def task_verdict(point: TaskPoint) -> str:
     if not point.ranking:
         return "No seed is finished, so there is nothing to say yet."
     mean = in_steps(point.figure(point.ranking[0], point.objective))
-    text = (
-        f"{leader(point, in_steps)}: {mean} from arrival to completion on average{lead(point, in_steps)}{_gap(point)}."
-    )
+    text = f"{leader(point, in_steps)}: {mean} from arrival to completion on average"
+    text = f"{text}{lead(point, in_steps)}{_gap(point)}."
     return f"{text}{_powers(point)}{_unfinished(point)}{fell_back(point)}"
 
 
