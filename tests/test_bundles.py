@@ -548,7 +548,8 @@ def test_compare_takes_bundles_by_path_and_warns_of_fallbacks(
     bad, hasty, alone = (line for line in told if "fell back" in line)
     assert bad.startswith("fairlead: ./bad fell back to closest in 100.00% of its ")
     assert bad.endswith("decisions (model.onnx: No such file or directory)")
-    assert hasty == "fairlead: ./hasty fell back to closest in 100.00% of its 15 decisions (range 15)"
+    why = "inputs outside its training range: 15 times"
+    assert hasty == f"fairlead: ./hasty fell back to closest in 100.00% of its 15 decisions ({why})"
     assert alone.startswith("fairlead: ./alone fell back to load-balancing in 100.00% of its ")
     document = json.loads((tmp_path / "out.json").read_text())
     assert document["policies"]["./good"]["kind"] == "batch"

@@ -177,7 +177,7 @@ class TestLeftOut:
         [
             (["cpu", "a.onnx"], "either tables (cpu, gpu) or models"),
             (["magika", "ppocr-cls"], "magika, ppocr-cls: too few models to leave one out"),
-            (["a.onnx", "b.onnx", "c.onnx"], "a.onnx: no such file"),
+            (["a.onnx", "b.onnx", "c.onnx"], "a.onnx: can't read it: No such file or directory"),
             (["a.onnx", "b.onnx", "c.onnx", "--leave-out", "device"], "--leave-out device is for the tables"),
             (["npu"], "npu: neither a file nor a model"),
         ],

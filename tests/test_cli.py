@@ -169,6 +169,13 @@ def test_scenarios_policies_and_show_tell_what_there_is() -> None:
     assert "devices.jetson-nano: power_idle_w, price_per_h" in show.stdout
 
 
+def test_show_gives_the_share_of_the_rate_where_shares_do_not_add_up_to_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "full-edge"]) == 0
+    assert "of the rate" not in capsys.readouterr().out
+    assert main(["show", "full-edge", "--set", "workload.sources.*.share=1"]) == 0
+    assert capsys.readouterr().out.count("1 (25 % of the rate)") == 4
+
+
 def test_compare_shows_a_table_and_writes_json(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     done = fairlead(

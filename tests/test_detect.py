@@ -485,6 +485,16 @@ def test_the_table_names_devices_and_what_they_do(tmp_path: Path, capsys: pytest
         assert words in shown
 
 
+@pytest.mark.parametrize("form", ["--labels", "--nfd"])
+def test_a_host_without_accelerators_is_told_from_a_command_that_did_nothing(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["detect", "--root", str(tmp_path), form]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "no accelerator of the catalog found, so there is no label for one\n" in said.err
+
+
 def test_a_feature_file_is_written_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root, out = lay_out(tmp_path / "host", HOSTS["coral-pcie"]), tmp_path / "features"
     assert main(["detect", "--root", str(root), "--nfd", "--output", str(out)]) == 0

@@ -337,7 +337,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            (["--device", "jetson-nan"], "unknown device 'jetson-nan' (did you mean 'jetson-nano'?)"),
+            (["--device", "jetson"], "unknown device 'jetson' (these begin so: jetson-nano, "),
+            (["--device", "jetsn-nano"], "unknown device 'jetsn-nano' (did you mean 'jetson-nano'?)"),
             (["--device", "no.json"], "no.json: can't read it: No such file"),
             (["--all", "--precision", "int9"], "--precision int9: unknown (did you mean 'int8'?)"),
             (["--all", "--batch", "0"], "--batch: expected a whole number from 1 to 1,000,000, got '0'"),

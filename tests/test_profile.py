@@ -260,6 +260,7 @@ def test_the_command_tells_all_that_it_is_asked_for(tmp_path: Path, capsys: pyte
         ("fixed", ["--measure", "--runs", "0"], "argument --runs: expected a whole number from 1 to 1,000,000, "),
         ("fixed", ["--measure", "--runs", "few"], "argument --runs: expected a whole number from 1 to 1,000,000,"),
         ("fixed", ["--runs", "3"], "--runs: needs --measure"),
+        ("fixed", ["--for", "nothing"], "nothing: unknown accelerator (families: cpu, ncnn, edgetpu, hailo, rockchip,"),
         ("fixed", ["--for", "edgtpu"], "edgtpu: unknown accelerator (did you mean 'edgetpu'?)"),
         (
             "fixed",

@@ -50,6 +50,19 @@ class Fallback(StrEnum):
     IDLE = "idle"  # tasks wait, nothing runs, and it would start nothing
 
 
+#: What that is in a sentence for the user.
+FALLBACK_WORDS: Final = {
+    Fallback.MISSING: "the bundle, its model or a rule that it names is missing",
+    Fallback.CORRUPT: "its manifest or model is damaged",
+    Fallback.VERSION: "it was trained for another version",
+    Fallback.SIZE: "more nodes or candidates than it has inputs for",
+    Fallback.RANGE: "inputs outside its training range",
+    Fallback.OUTPUT: "the model failed or answered with no number",
+    Fallback.SLOW: "the model took too long",
+    Fallback.IDLE: "it would have started nothing although tasks waited",
+}
+
+
 #: Words for reports of requests, in the order of the bits.
 REASON_NAMES = {
     Reason.NO_CAPACITY: "no-capacity",

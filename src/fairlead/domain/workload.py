@@ -155,7 +155,7 @@ class Source(Sourced):
     sla: str  # SLA class; success and fairness are computed by class
     deadline_ms: Number  # longest latency, from the request to its answer
     min_accuracy: Number  # lowest quality of an answer that counts as a success, 0..1
-    share: float = 1.0  # share of the workload's rate; a trace has its own rate
+    share: float = 1.0  # relative weight: the rate is split by share / the sum of all shares; a trace has its own rate
     arrivals: Arrivals = Arrivals(assumed=True)  # how streams or requests arrive; Poisson by default
     length_s: Number | None = None  # length of a stream; None: single requests
     rate_qps: Number = 1.0  # requests per second of a stream

@@ -74,7 +74,9 @@ def family_of(name: str) -> Family:
         return known[name]
     devices = [entry.name for entry in read_catalog().entries]
     if name not in devices:
-        raise UserError(f"{name}: unknown accelerator{nearest(name, [*known, *devices])}")
+        near = nearest(name, [*known, *devices])
+        named = f" (families: {', '.join(known)}; or a device of the catalog)"
+        raise UserError(f"{name}: unknown accelerator{near if 'did you mean' in near else named}")
     for family in known.values():
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in family.devices):
             return family

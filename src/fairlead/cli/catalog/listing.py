@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any
 
 from rich.console import Console
@@ -16,7 +17,7 @@ from fairlead.domain.hardware import Node
 from fairlead.domain.models import Deployment, Latency, Variant
 from fairlead.domain.scenario import Scenario, sources_of
 from fairlead.domain.tasks import TaskScenario
-from fairlead.domain.workload import Draw
+from fairlead.domain.workload import Draw, Source, Workload
 from fairlead.experiments.scenario_hints import hints
 from fairlead.measure.numerals import counted
 from fairlead.policies.bundle import Bundle, Fault
@@ -24,6 +25,8 @@ from fairlead.policies.interface import registry
 from fairlead.policies.tasks.learned import learned_task_policies
 from fairlead.scenarios.loader import available, available_tasks, load, load_any, load_tasks
 from fairlead.sim.tasks.policy_catalog import task_registry
+
+_ROUNDING = 1e-9  # a sum of shares may be rounded
 
 
 def warn_broken() -> None:
@@ -173,11 +176,20 @@ def _sources(s: Scenario) -> Table:
     for source in s.workload.sources.values():
         process = " ".join([source.arrivals.process, *(f"x{p.rate:g} from {p.at_s:g} s" for p in source.phases)])
         table.add_row(
-            source.name, source.model, source.tenant, source.sla, f"{source.share:g}", process,
+            source.name, source.model, source.tenant, source.sla, _share(s.workload, source), process,
             "-" if source.length_s is None else _draw(source.length_s), _draw(source.rate_qps),
             _draw(source.deadline_ms), _draw(source.min_accuracy), _draw(source.size_kb), _draw(source.work),
         )  # fmt: skip
     return table
+
+
+def _share(workload: Workload, source: Source) -> str:
+    """The share as the file has it, and of the rate where the shares do not add up to 1."""
+    drawn = [one.share for one in workload.sources.values() if one.arrivals.process != "trace"]
+    total = math.fsum(drawn)
+    if source.arrivals.process == "trace" or abs(total - 1) < _ROUNDING:
+        return f"{source.share:g}"
+    return f"{source.share:g} ({100 * source.share / total:.3g} % of the rate)"
 
 
 def _links(s: Scenario) -> Table:

@@ -43,6 +43,8 @@ def run_detect(args: argparse.Namespace) -> int:
         _table(found)
     else:
         _give(_text(found, args.form, None), args.output)
+        if args.form != "json" and not found.accelerators:
+            note("fairlead: no accelerator of the catalog found, so there is no label for one")
     for path, why in found.problems.items():
         note(f"fairlead: {path}: {why}: hardware behind it is unknown, not absent")
     return 0

@@ -21,6 +21,7 @@ from fairlead.cli.console import console
 from fairlead.cli.options import MOST_SEED
 from fairlead.cli.standard_streams import note
 from fairlead.domain.errors import UserError
+from fairlead.domain.outcomes import FALLBACK_WORDS, Fallback
 from fairlead.experiments.compare import Comparison, compare
 from fairlead.experiments.ray_workers import check_address, on_ray
 from fairlead.experiments.result_file import as_document, as_json
@@ -196,7 +197,7 @@ def _fallback_line(result: Comparison, name: str) -> str:
     decisions, counts = result.fallbacks(name)
     if not counts:
         return ""
-    policy, why = result.adapter.find(name), ", ".join(f"{reason} {n:,}" for reason, n in counts.items())
+    policy, why = result.adapter.find(name), ", ".join(_reason(why, n) for why, n in counts.items())
     why = policy.model_fault.why if policy.model_fault else why
     share, rules = sum(counts.values()) / decisions, " or ".join(result.fallback_rules(name))
     return f"{name} fell back to {rules} in {share:.2%} of its {decisions:,} decisions ({why})"
@@ -214,6 +215,10 @@ def _resuming(checkpoint: Path | None) -> str:
     if checkpoint:
         return f"; run the same command again to resume from {checkpoint}"
     return "; with --checkpoint FILE they would be kept, and the same command would resume"
+
+
+def _reason(why: str, n: int) -> str:
+    return f"{FALLBACK_WORDS[Fallback(why)]}: {counted(n, 'time')}"
 
 
 def _by_line(failures: Mapping[str, str]) -> dict[str, list[str]]:

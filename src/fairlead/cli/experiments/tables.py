@@ -21,6 +21,7 @@ from fairlead.cli.standard_streams import encodable
 from fairlead.domain.errors import printable
 from fairlead.measure.numerals import counted
 from fairlead.measure.report.document import Document, Point
+from fairlead.measure.report.phrases import fell_back
 from fairlead.measure.report.report_adapter import adapter_of
 from fairlead.measure.report.tables import Columns
 
@@ -35,7 +36,7 @@ def show_comparison(out: Console, document: Document, given: Sequence[str]) -> N
         if point.ranking:
             number = point.figure(point.ranking[0], f"{point.noun}s").mean
             out.print(seeds_in_words([point], f" of {counted(number, point.noun)}"))
-        out.print(escape(adapter.verdict(point)))
+        out.print(escape(adapter.verdict(point).removesuffix(fell_back(point))))  # a line about that comes later
         compared = [table for table in adapter.tables(point) if table.compares]
         for _, group in groupby(compared, key=lambda table: table.rows):
             same = list(group)

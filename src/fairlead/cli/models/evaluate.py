@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 from collections.abc import Callable
 
 from rich.console import Console
@@ -77,7 +79,7 @@ def _of_models(args: argparse.Namespace, names: list[str]) -> Rows:
     found = [find_model(name) for name in dict.fromkeys(names)]
     for path, _ in found:
         if not path.is_file():
-            raise UserError(f"{path}: no such file")
+            raise UserError(f"{path}: can't read it: {os.strerror(errno.ENOENT)}")
     if len(found) < 3:
         raise UserError(f"{', '.join(names)}: too few models to leave one out: give three or more")
     bar = Console(stderr=True)

@@ -25,6 +25,7 @@ from fairlead.profile.predict.rates import Population, fit_near, fit_population
 from fairlead.profile.predict.speeds import ModelSpeed, Speed, edge_tpu_counts, fit_edge_tpu
 from fairlead.profile.predict.timing_tables import TimingTable, read_table, works_in_table
 
+_MOST_NAMED = 20  # devices in a message
 FEW = 0.05  # of the models of a table: an entry that has less is no benchmark
 
 
@@ -74,7 +75,10 @@ def find_device(name: str) -> TimedDevice:
         raise UserError(
             "--device here: this machine is not calibrated yet: run `fairlead calibrate` (about half a minute)"
         )
-    near = nearest(name, known_devices())
+    begun = [known for known in known_devices() if known.startswith(name)]
+    if 1 < len(begun) <= _MOST_NAMED:
+        raise UserError(f"unknown device {name!r} (these begin so: {', '.join(begun)})")
+    near = nearest(name, begun or known_devices())
     raise UserError(f"unknown device {name!r}{'' if near.startswith(' (known') else near}; --all shows them")
 
 
