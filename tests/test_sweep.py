@@ -228,7 +228,7 @@ def test_the_key_notices_a_changed_policy_and_a_changed_trace(tmp_path: Path, mo
     monkeypatch.syspath_prepend(str(tmp_path))
     theirs = Policy("theirs", __import__("their_policies").first, "python", package="their-policies")
     for module in (fingerprint, interface):
-        monkeypatch.setattr(module, "find", lambda name: theirs if name == "theirs" else find(name))
+        monkeypatch.setattr(module, "find", lambda name, also=(): theirs if name == "theirs" else find(name))
     trace, scenario = tmp_path / "arrivals.csv", tmp_path / "traced.yaml"
     scenario.write_text(
         "extends: ecsrl\ntitle: traced\nworkload:\n  sources:\n    camera:\n"
