@@ -85,6 +85,7 @@ def _text(random: Random) -> str:
 def _runnable(file: str, overrides: list[str]) -> str:
     """Policies to run a scenario with, where that takes no time to speak of; empty: none."""
     from fairlead.domain.scenario import Scenario
+    from fairlead.domain.workload import mean_of
     from fairlead.scenarios.loader import load_any
 
     scenario: Any = load_any(file, overrides)
@@ -99,6 +100,7 @@ def _runnable(file: str, overrides: list[str]) -> str:
     for source in drawn:
         streams = workload.arrivals_per_ms(source) * workload.duration_s * 1000.0
         most = max([1.0, *(phase.rate for phase in source.phases)])
-        requests += streams * most * (1.0 if source.length_s is None else 1e3)
+        each = 1.0 if source.length_s is None else 1.0 + mean_of(source.length_s) * mean_of(source.rate_qps)
+        requests += streams * most * each
     windows = workload.duration_s * 1000.0 / rules.window_ms * len(scenario.nodes)
     return "load-balancing,closest" if requests <= 2e6 and windows <= 1e5 else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from fairlead.measure.report.document import Point
+from fairlead.measure.report.document import OUTCOMES, Point
 from fairlead.measure.report.phrases import plus_minus
 from fairlead.measure.report.plots.cumulative_times import Words, within
 from fairlead.measure.report.plots.plot import Plot, Style
@@ -32,6 +32,6 @@ def latency(point: Point, style: Style) -> Plot:
 def _within(point: Point, policy: str) -> list[float]:
     """The share of all requests answered within each edge."""
     detail = point.detail(policy)
-    requests = sum(sum(counts) for counts in detail["outcomes"].values())
+    requests = sum(sum(detail["outcomes"][outcome]) for outcome in OUTCOMES)
     answered = list(accumulate(detail["latency"]))[:-1]  # those above the last edge are within none
     return [a / requests if requests else 0.0 for a in answered]
