@@ -41,7 +41,7 @@ PLACES = {name: load(name, [f"duration_s={s}", f"rate={rate}"]) for name, s, rat
 
 def asked_each_time(plan: Plan, world: World, decider: Decider) -> list[Decision]:
     """A host as a gateway is one: it asks the decider about every request. Returns what it decided about these."""
-    handle, clock = Handle(plan, [world]), world.clock[0]
+    handle, clock = Handle(plan, [world], foresees=decider.foresees), world.clock[0]
     view = WindowView(plan, decider.nodes, decider.mix)
     stats, answers = np.zeros((1, view.features), np.float32), list[Decision]()
     if decider.windows:

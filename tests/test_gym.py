@@ -283,7 +283,7 @@ def choice_of(policy: Policy, batch: DispatchBatch, b: int) -> int:
 
 @pytest.mark.parametrize("name", OURS)
 def test_driven_by_a_policy_it_equals_that_policys_run(rich: Scenario, name: str) -> None:
-    policy, env = find(name), DispatchEnv(rich)
+    policy, env = find(name), DispatchEnv(rich, settings=DispatchSettings(foresees=True))
     env.reset(options={"workload_seed": 3})
     terminated = False
     while not terminated:
@@ -854,7 +854,7 @@ def test_files_that_are_no_worlds_are_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can't read it: No such file"):
         load_worlds(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", about=np.array('{"format": 99}'))
-    with pytest.raises(UserError, match="worlds of format 99, this version reads 3"):
+    with pytest.raises(UserError, match="worlds of format 99, this version reads 4"):
         load_worlds(tmp_path / "c.npz")
     with pytest.raises(UserError, match="at least one seed"):
         save_worlds(tmp_path / "d.npz", scenario(), [])

@@ -24,7 +24,7 @@ POLICIES = rules()
 BUILT_IN = {name: p for name, p in POLICIES.items() if p.package == "fairlead"}
 BY_NUMBER = {"random", "round-robin", "power-of-two-choices", "random-proportional-latency", "random-proportional-load"}
 BY_VALUE = sorted(BUILT_IN.keys() - BY_NUMBER)
-DECLINING = {"early-drop", "least-taken", "slack-decline"}  # turn away what should be late
+DECLINING = {"best-fit", "best-fit-foreseen", "early-drop", "least-taken", "slack-decline"}  # what should be late
 SMALLEST_U, LARGEST_U = 2.0**-53, 1.0 - 2.0**-53  # the ends of `randomness.uniform`
 CASES = 250
 
@@ -126,6 +126,41 @@ TAKEN = make_candidates(
     accuracy=[0.7, 0.7, 0.5, 0.7, 0.7],
 )
 
+# deadline 100. Best fit, P of the normal law:
+# 0: wait 60 (1 - 1 / (2 * 3)) - 20 = 30, slack 100 - 2 * 20 - 30 - 20 = 10, variance 3^2 + 3 * 3^2 + 20^2 / 12 = 69.3:
+#    P(z < 1.2) = 0.885, key 0.885 - 0.0015 * 30 + 0.006 * 20 = 0.96
+# 1: no wait, slack 100 - 2 * 10 - 5 - 20 * 1.5 = 45, 10 deviations of 4.5: P 1, key 1 + 0.006 * 10 = 1.06
+# 2: the same farther away, key 1.18, but is inaccurate
+# 3: slack 100 - 2 * 26 - 48 = 0: P 0.5 is too little, though the key is 0.656     4: key 1.18, but is excluded
+FITS = make_candidates(
+    net_ms=[20, 10, 30, 26, 30],
+    transfer_ms=[0, 5, 0, 0, 0],
+    proc_ms=[20, 20, 20, 48, 20],
+    suffered=[1, 1.5, 1, 1, 1],
+    queue_ms=[60, 0, 0, 0, 0],
+    in_flight=[3, 0, 0, 0, 0],
+    service_rate=[50, 50, 50, 50, 50],
+    accuracy=[0.7, 0.7, 0.5, 0.7, 0.7],
+)
+
+# deadline 100. Best fit, foreseen: gain = P - makes_late, key = gain - 0.004 wait - 0.1 busy + 0.006 nearest
+# 0: slack 100 - 2 * 10 - 30 - 20 = 30, 6 deviations of 5: P 1, gain 0.5 is too little
+# 1: P 1, key 1 - 0.1 * 1 + 0 = 0.9     2: P 1, key 1 - 0.004 * 10 + 0.006 * 5 = 0.99
+# 3: as 2, and not busy either, but is inaccurate     4: key 1.3, but is excluded
+# 5: slack 100 - 2 * 25 - 44 = 6, variance 2 * 2^2 + 1 = 9, 2 deviations: P 0.977, gain 0.877, key 0.877 + 0.06 = 0.937
+FORESEEN = make_candidates(
+    net_ms=[10, 10, 10, 10, 10, 25],
+    net_sd_ms=[0, 0, 0, 0, 0, 2],
+    proc_ms=[20, 20, 20, 20, 20, 44],
+    proc_sd_ms=[3, 3, 3, 3, 3, 1],
+    wait_ms=[30, 0, 10, 0, 0, 0],
+    wait_sd_ms=[4, 0, 4, 0, 0, 0],
+    makes_late=[0.5, 0, 0, 0, 0, 0.1],
+    busy=[0, 1, 0, 0, 0, 0],
+    nearest_ms=[0, 0, 5, 5, 50, 10],
+    accuracy=[0.7, 0.7, 0.7, 0.5, 0.7, 0.7],
+)
+
 # deadline 100, 10 requests a second. Load with the stream, slack = 100 - completion - 1.4 sd - 0.15 processing, P:
 # 0: 0.7 + 10/100 = 0.8, 100 - (2 * 10 + 10) - 1.4 * 5 - 1.5 = 61.5, 1 server: 1 - 0.8 exp(-4 * 0.2 * 6.15) = 0.994
 # 1: 0.7 + 10/50 = 0.9, 100 - (2 * 20 + 20) - 3 = 37, 1 server: 1 - 0.9 exp(-4 * 0.1 * 1.85) = 0.571
@@ -143,6 +178,10 @@ STREAMS = make_candidates(
 STREAM = {"deadline_ms": 100, "min_accuracy": 0.6, "rate_qps": 10}
 
 HAND_WORKED = {
+    # 0.96, 1.06, inaccurate, unlikely and an excluded 1.18.
+    "best-fit": (1, {"deadline_ms": 100, "min_accuracy": 0.6}, FITS, [4], 0.5),
+    # too many late, 0.9, 0.99, inaccurate, an excluded 1.3, 0.937.
+    "best-fit-foreseen": (2, {"deadline_ms": 100, "min_accuracy": 0.6}, FORESEEN, [4], 0.5),
     # 27, 44 and an excluded 48: the slowest is 1.
     "cheaper": (1, {}, TIMES, [2, 3], 0.5),
     # d + 2 sd = 5 + 2 * 1 = 7, 6 + 0 = 6, 2 + 2 * 2 = 6, an excluded 1. Of the two at 6, the load 0.2 < 0.5 decides.
@@ -181,7 +220,7 @@ HAND_WORKED = {
 
 def test_every_built_in_policy_has_a_case_worked_by_hand():
     assert set(HAND_WORKED) == set(BUILT_IN)
-    assert len(BUILT_IN) == 17
+    assert len(BUILT_IN) == 19
 
 
 @pytest.mark.parametrize("name", HAND_WORKED)

@@ -50,9 +50,18 @@ CANDIDATE: Final = np.dtype(
         ("free_mb", np.float64),  # memory of the node that is not in use
         ("in_flight", np.float64),  # requests sent there and not finished
         ("others_in_flight", np.float64),  # the same on its node, for other variants only
+        ("proc_sd_ms", np.float64),  # deviation of proc_ms
+        ("wait_ms", np.float64),  # what the node should take beyond proc_ms, from what is under way there
+        ("wait_sd_ms", np.float64),  # its deviation
+        ("makes_late", np.float64),  # expected number of requests under way there that it would make late
+        ("nearest_ms", np.float64),  # one-way delay to the node from the site that is nearest to it
+        ("busy", np.float64),  # share of its servers (shared: of the time) that was busy of late
     ],
     align=True,
 )
+
+#: Fields of CANDIDATE that take work to keep up: NaN where the policy that decides does not read them.
+FORESEEN: Final = ("wait_ms", "wait_sd_ms", "makes_late", "busy")
 
 #: The traffic of one window of time, from which the inputs of selectors are made; a gateway counts the same.
 TRAFFIC: Final = np.dtype(

@@ -63,6 +63,17 @@ class Draw:
             return self.lognormal[0]
         return self.exponential if self.exponential is not None else float(self.constant or 0.0)
 
+    def variance(self) -> float:
+        """The variance of what it gives."""
+        if self.choice is not None:
+            mean, squares = self.mean(), tuple(c * c for c in self.choice)
+            return max(0.0, Draw(choice=squares, weights=self.weights).mean() - mean * mean)
+        if self.uniform is not None:
+            return (self.uniform[1] - self.uniform[0]) ** 2 / 12.0
+        if self.lognormal is not None:
+            return (self.lognormal[0] * self.lognormal[1]) ** 2
+        return 0.0 if self.exponential is None else self.exponential**2
+
 
 Number = float | Draw
 
@@ -70,6 +81,11 @@ Number = float | Draw
 def mean_of(number: Number) -> float:
     """The mean of a number that may be a draw."""
     return number.mean() if isinstance(number, Draw) else number
+
+
+def variance_of(number: Number) -> float:
+    """The variance of a number that may be a draw."""
+    return number.variance() if isinstance(number, Draw) else 0.0
 
 
 def _above_zero(**numbers: Number) -> None:

@@ -8,6 +8,7 @@ the snapshot builder and by the simulator's engine.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
@@ -47,7 +48,46 @@ def policy_words(policies: Sequence[Any]) -> Any:
     return words
 
 
+def new_block(layout: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
+    """One array of words, all zeros, with room for arrays of these shapes; it can be copied as a whole."""
+    header, at = np.zeros((len(layout), _WORDS), np.int64), _WORDS * len(layout)
+    for row, (dtype, _), shape in zip(header, layout, shapes, strict=True):
+        row[:] = (8 * at, *shape, 1)[:_WORDS]
+        at += -(-math.prod(shape) * dtype.itemsize // 8)
+    block = np.zeros(at, np.int64)
+    block[: header.size] = header.ravel()
+    return block
+
+
+def in_block(tuple_class: Any, layout: Any, block: Any) -> Any:
+    """The arrays in a block, as a named tuple of views."""
+    header = block[: _WORDS * len(layout)].reshape(-1, _WORDS).tolist()
+    memory = block.view(np.uint8)
+    return tuple_class(
+        *(
+            memory[at : at + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape[:axes])
+            for (at, *shape), (dtype, axes) in zip(header, layout, strict=True)
+        )
+    )
+
+
 # ---- inside compiled code
+
+
+def tuple_inside(tuple_class: Any, layout: Any) -> Any:
+    """An intrinsic that makes the named tuple of the arrays in a block."""
+    tuple_type = _tuple_type(tuple_class, layout)
+
+    def make(typing_context: Any, block: Any) -> Any:
+        """The named tuple of what is in `block`."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            first = _word_pointer(context, builder, signature.args[0], arguments[0])
+            return _make(context, builder, tuple_type, first, builder.ptrtoint(first, ir.IntType(64)))
+
+        return tuple_type(block), generate
+
+    return intrinsic(make)
 
 
 def tuple_at(tuple_class: Any, layout: Any) -> Any:
@@ -86,8 +126,8 @@ def _tuple_type(tuple_class: Any, arrays: Any) -> Any:
     return types.NamedTuple([types.Array(from_dtype(dtype), axes, "C") for dtype, axes in arrays], tuple_class)
 
 
-def _make(context: Any, builder: Any, tuple_type: Any, words: Any) -> Any:
-    """The named tuple whose arrays are described from `words` (an i64*) on."""
+def _make(context: Any, builder: Any, tuple_type: Any, words: Any, base: Any = None) -> Any:
+    """The named tuple whose arrays are described from `words` (an i64*) on; addresses count from a base, if given."""
 
     def word(i: int) -> Any:
         return builder.load(builder.gep(words, [ir.Constant(ir.IntType(64), i)]))
@@ -98,7 +138,8 @@ def _make(context: Any, builder: Any, tuple_type: Any, words: Any) -> Any:
         size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array_type.dtype)))
         shape = [word(_WORDS * i + 1 + axis) for axis in range(array_type.ndim)]
         strides = [size] if array_type.ndim == 1 else [builder.mul(shape[1], size), size]
-        data = builder.inttoptr(word(_WORDS * i), context.get_data_type(array_type.dtype).as_pointer())
+        address = word(_WORDS * i) if base is None else builder.add(base, word(_WORDS * i))
+        data = builder.inttoptr(address, context.get_data_type(array_type.dtype).as_pointer())
         populate_array(array, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
         made.append(array._getvalue())
     return context.make_tuple(builder, tuple_type, made)

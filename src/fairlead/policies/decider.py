@@ -46,6 +46,7 @@ class Decider(ABC):
     windows = False  #: Whether it wants a WindowSnapshot before the first window and at the end of each.
     nodes = 0  #: For how many nodes that snapshot must be made (`fairlead.policies.observe`),
     mix = False  #: and whether with the mix of requests.
+    foresees = False  #: Whether it may read what is foreseen of candidates (`FORESEEN`), which is NaN else.
 
     def __init__(self, name: str, code: str) -> None:
         self.name, self.hash = name, code
@@ -70,7 +71,7 @@ class RuleDecider(Decider):
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy.name, policy.hash)
         compiled_rule(policy)  # now, so that no decision waits for it
-        self.rules = (policy,)
+        self.rules, self.foresees = (policy,), policy.foresees
 
     def decide(self, snapshot: Snapshot, u: float = 0.0) -> Decision:
         """As Decider has it."""
@@ -80,6 +81,8 @@ class RuleDecider(Decider):
 
 class PythonDecider(Decider):
     """A policy in Python, which gets copies: it can't change what it is shown. What it raises is a PolicyError."""
+
+    foresees = True
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy.name, policy.hash)

@@ -20,8 +20,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead.domain.errors import UserError, nearest
+from fairlead.domain.records import FORESEEN
 from fairlead.policies.entry_points import load_policies
-from fairlead.policies.policy_code import function_hash, package_of, reads_argument, summary_of
+from fairlead.policies.policy_code import function_hash, may_read, package_of, reads_argument, summary_of
 
 if TYPE_CHECKING:
     from fairlead.policies.bundle import Bundle, Fault
@@ -97,6 +98,11 @@ class Policy:
     def draws(self) -> bool:
         """Whether it may look at `u`: if not, a snapshot has one answer."""
         return reads_argument(self.function, 3)
+
+    @cached_property
+    def foresees(self) -> bool:
+        """Whether it may look at what is foreseen, which hosts keep up only where somebody does."""
+        return not self.compiles or may_read(self.function, FORESEEN)
 
     def probability_of(self, request: Any, candidates: Any, excluded: Any, choice: int) -> float:
         """The probability of a choice on a snapshot; NaN when it draws and does not say how."""

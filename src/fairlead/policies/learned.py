@@ -41,7 +41,7 @@ class LearnedDecider(Decider):
         self.runtime.found(_rule(bundle.fallback))
         if isinstance(manifest, Manifest) and manifest.kind != kind:
             self.runtime.found(Fault(Fallback.CORRUPT, f"it is a {manifest.kind}, not a {kind}"))
-        self.rules = (self.fallback,)
+        self.rules, self.foresees = (self.fallback,), self.fallback.foresees
         self.manifest = manifest if isinstance(manifest, Manifest) and not self.fault else None
         if self.manifest:
             self._least, self._most = limits(self.manifest.low, self.manifest.high)
@@ -122,6 +122,7 @@ class Selector(LearnedDecider):
         for action in actions:
             self.runtime.found(action)
         self.rules = (*(a for a in actions if isinstance(a, Policy)), self.fallback)  # the last is the fallback
+        self.foresees = any(rule.foresees for rule in self.rules)
         self.active = len(self.rules) - 1
         if nodes > manifest.slots:
             why = f"it has inputs for {manifest.slots} nodes at most, and there are {nodes} here"

@@ -57,8 +57,9 @@ CANDIDATE_UNITS: Final = {
 #: Values of a slot, one for each word of a CANDIDATE: `feasible` in the place of its names, then its fields.
 SLOT: Final = 1 + len(CANDIDATE_UNITS)
 PREFERENCE: Final = ("energy_weight", "degradation_weight")
-assert tuple(CANDIDATE_UNITS) == (CANDIDATE.names or ())[2:]
-assert CANDIDATE.itemsize == 8 * SLOT
+_WORDS: Final = CANDIDATE.itemsize // 8
+assert tuple(CANDIDATE_UNITS) == (CANDIDATE.names or ())[2 : 1 + SLOT]
+assert CANDIDATE.itemsize == 8 * (len(CANDIDATE.names or ()) - 1)  # its two names share a word
 
 
 def dispatch_size(slots: int) -> int:
@@ -96,12 +97,14 @@ def observe_request(request: Any, out: Any) -> None:
 def observe_candidates(candidates: Any, excluded: Any, scale: Any, shift: Any, out: Any) -> None:
     """Write all slots into `out` (16 slots,); those without a candidate are zeros."""
     words = _floats_of(candidates)
-    for i in range(len(words)):
-        out[i] = min(max(np.float32(words[i]) * scale[i] + shift[i], np.float32(0.0)), np.float32(LIMIT))
     for c in range(len(candidates)):
-        out[c * SLOT] = excluded[c] == 0
-    if len(words) < len(out):
-        out[len(words) :] = 0.0
+        word, slot = c * _WORDS, c * SLOT
+        for i in range(SLOT):
+            value = np.float32(words[word + i]) * scale[slot + i] + shift[slot + i]
+            out[slot + i] = min(max(value, np.float32(0.0)), np.float32(LIMIT))
+        out[slot] = excluded[c] == 0
+    if len(candidates) * SLOT < len(out):
+        out[len(candidates) * SLOT :] = 0.0
 
 
 def _observe_dispatch(

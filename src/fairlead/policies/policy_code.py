@@ -9,9 +9,11 @@ from __future__ import annotations
 import dis
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator
-from functools import partial
-from types import CodeType, FunctionType, MethodType
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache, partial
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,16 @@ def reads_argument(function: Callable[..., Any], number: int) -> bool:
     names = code.co_varnames[number : number + 1]
     read = (i.argval if isinstance(i.argval, tuple) else (i.argval,) for i in dis.get_instructions(code))
     return any(name in names for found in read for name in found)
+
+
+def may_read(function: Callable[..., Any], fields: Iterable[str]) -> bool:
+    """Whether a callable, or what it calls, may read one of these fields of a record: by name, or as text."""
+    function = innermost(function)
+    function = getattr(function, "py_func", function)
+    if _code(function) is None:
+        return True
+    words = _all_words(function)
+    return any(field in words for field in fields)
 
 
 def function_hash(function: Callable[..., Any], with_module: bool = False) -> str:
@@ -99,6 +111,43 @@ def _used(function: Any, package: str, seen: set[int]) -> Iterator[tuple[str, by
         elif _code(value) and package_of(value) == package:
             yield f"{module_of(value)}.{value.__qualname__}", _content(value)
             yield from _used(value, package, seen)
+
+
+@lru_cache(maxsize=256)  # a run asks once, and can take less time than the answer
+def _all_words(function: Any) -> set[str]:
+    return _words(function, set())
+
+
+def _words(function: Any, seen: set[int]) -> set[str]:
+    """The names and texts in the code of a function and of all that it can reach."""
+    code = _code(function)
+    if code is None or id(code) in seen:
+        return set()
+    seen.add(id(code))
+    names = _names(code)
+    words = names | _texts(code)
+    function = inspect.unwrap(getattr(function, "py_func", getattr(function, "__func__", function)))
+    around = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
+    found = [*around, *(function.__globals__.get(name) for name in names)]
+    for value in found:  # grows: what modules have, which may be modules
+        if inspect.ismodule(value) and id(value) not in seen:
+            seen.add(id(value))
+            found.extend(_attribute(value, name) for name in names)
+    texts = {text for value in found for text in (value if isinstance(value, tuple) else (value,)) if type(text) is str}
+    return words.union(texts, *(_words(value, seen) for value in found))
+
+
+def _attribute(module: ModuleType, name: str) -> Any:
+    """What a module has of this name, if anything. NumPy warns of names that it had, lazy modules fail to load."""
+    with warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")
+        return getattr(module, name, None)
+
+
+def _texts(code: CodeType) -> set[str]:
+    """The string constants of code, also in the functions inside of it."""
+    inside = (_texts(part) for part in code.co_consts if isinstance(part, CodeType))
+    return {part for part in code.co_consts if isinstance(part, str)}.union(*inside)
 
 
 def _names(code: CodeType) -> set[str]:

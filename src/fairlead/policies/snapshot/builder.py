@@ -1,8 +1,9 @@
 """Snapshots of a fleet that a host keeps up to date itself: what a gateway or a controller asks a policy about.
 
     builder = SnapshotBuilder(build_fleet(scenario))
-    shown = builder.snapshot(request)               REQUEST (1,) -> its candidates and their exclusions
-    builder.sent(shown.first + choice)              and `finished` when the answer is there
+    shown = builder.snapshot(request)                     REQUEST (1,) -> its candidates and their exclusions
+    number = builder.sent(request, shown.first + choice)
+    builder.finished(number, now_ms)                      when the answer is there
 
 Later requests of a stream follow its first while `can_take` says so; one that was answered not accurately enough is
 repeated at `second_choice`. The host says what was sent and what came back, which streams are bound, and how links and
@@ -32,8 +33,10 @@ from fairlead.policies.snapshot.fleet_arrays import (
     Fleet,
     FleetState,
 )
+from fairlead.policies.snapshot.lines import depart, leave, new_kept, unpacked
 from fairlead.policies.snapshot.node_delays import measure_delays
-from fairlead.policies.snapshot.second_inference import second_choice, second_row
+from fairlead.policies.snapshot.second_inference import second_choice
+from fairlead.policies.snapshot.travel import second_row
 
 _fleet_at: Any = tuple_at(Fleet, FLEET_ARRAYS)
 _state_at: Any = tuple_at(FleetState, STATE_ARRAYS)
@@ -47,26 +50,28 @@ class SnapshotBuilder:
         self.fleet = fleet
         rows, nodes = fleet.links.shape
         made = (len(fleet.deployments), len(fleet.models), None, None, (rows, nodes), (rows, len(fleet.deployments)))
-        sizes = (*made, (2, int(fleet.stations["residents"].sum())))
+        sizes = (*made, (2, int(fleet.stations["residents"].sum())), 0)
         self.state = FleetState(
             *(
                 np.zeros(len(fleet.deployments) if size is None else size, dtype)
                 for size, (dtype, _) in zip(sizes, STATE_ARRAYS, strict=True)
             )
         )
+        self.state = self.state._replace(kept=new_kept(fleet, 1))
         self._words = words_of(fleet, FLEET_ARRAYS), words_of(self.state, STATE_ARRAYS)
-        self._under_way = [0] * len(fleet.deployments)  # requests that were sent to each, and have not finished
+        self._places: dict[int, int] = {}  # number of each request under way -> deployment
+        self._free = [0]  # numbers that can be given
         self._numbers = len(fleet.models), len(fleet.denied), int(fleet.rules["sites"][0])
         self._ranges = [(int(m["first"]), int(m["last"])) for m in fleet.models]
-        self._exclude, self._book, self._bind, self._add_load, self._set_link, start, *others = _compiled()
-        self._can_take, self._second, self._delays = others
+        self._exclude, self._send, self._finish, self._bind, self._add_load, self._set_link, *others = _compiled()
+        start, self._can_take, self._second, self._delays = others
         start(*self._words)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copy = type(self)(self.fleet)
-        for ours, its in zip(self.state, copy.state, strict=True):
-            its[...] = ours
-        copy._under_way[:] = self._under_way
+        copy.state = FleetState(*(array.copy() for array in self.state))
+        copy._words = copy._words[0], words_of(copy.state, STATE_ARRAYS)
+        copy._places, copy._free = dict(self._places), list(self._free)
         return copy
 
     def __reduce__(self) -> Any:
@@ -84,19 +89,37 @@ class SnapshotBuilder:
             request, self.state.candidates[first:last], self.state.excluded[first:last], bool(feasible), first
         )
 
-    def sent(self, deployment: int) -> None:
-        """A request is on its way to a deployment."""
-        deployment = self._place(deployment)
-        self._under_way[deployment] += 1
-        self._book(*self._words, deployment, 1)
+    def sent(self, request: Any, deployment: int, now_ms: float | None = None, answered: int = -1) -> int:
+        """A request (1,) is on its way to a deployment; returns its number there, for `finished`.
 
-    def finished(self, deployment: int) -> None:
-        """A request that was sent there is no longer there."""
-        deployment = self._place(deployment)
-        if not self._under_way[deployment]:
-            raise ValueError(f"deployment {deployment} has nothing to finish")
-        self._under_way[deployment] -= 1
-        self._book(*self._words, deployment, -1)
+        It leaves when it came, or at `now_ms`; a second inference names the deployment that `answered` first.
+        """
+        self._check(request)
+        place, first = self._place(deployment), self._place(answered) if answered >= 0 else -1
+        if not self._free:
+            self._make_room()
+        number = self._free.pop()
+        self._places[number] = place
+        left_ms = float(request["now_ms"][0]) if now_ms is None else now_ms
+        self._send(*self._words, request, number, place, left_ms, first)
+        return number
+
+    def finished(self, number: int, now_ms: float) -> None:
+        """The request of this number is no longer where it was sent."""
+        if (place := self._places.pop(number, -1)) < 0:
+            raise ValueError(f"no request {number} is under way")
+        self._free.append(number)
+        self._finish(*self._words, number, place, now_ms)
+
+    def _make_room(self) -> None:
+        """Twice as many numbers."""
+        old = unpacked(self.state.kept)
+        had = len(old.flights)
+        self.state = self.state._replace(kept=new_kept(self.fleet, 2 * had))
+        for ours, its in zip(old, unpacked(self.state.kept), strict=True):
+            its[: len(ours)] = ours
+        self._words = self._words[0], words_of(self.state, STATE_ARRAYS)
+        self._free.extend(range(had, 2 * had))
 
     def bind(self, deployment: int, rate_qps: float) -> float:
         """A stream of this rate is bound to a deployment; returns its load, for `unbind`."""
@@ -132,8 +155,8 @@ class SnapshotBuilder:
 
     def _place(self, deployment: int) -> int:
         """The deployment, which must be one."""
-        if not 0 <= (place := operator.index(deployment)) < len(self._under_way):
-            raise ValueError(f"no deployment {place}: there are {len(self._under_way)}")
+        if not 0 <= (place := operator.index(deployment)) < len(self.fleet.deployments):
+            raise ValueError(f"no deployment {place}: there are {len(self.fleet.deployments)}")
         return place
 
     def _check(self, request: Any) -> None:
@@ -152,8 +175,18 @@ def _exclude_of(fleet_words: Any, state_words: Any, request: Any, first: int, la
     return exclude(_fleet_at(fleet_words), _state_at(state_words), request[0], first, last)
 
 
-def _book_at(fleet_words: Any, state_words: Any, d: int, change: int) -> None:
-    book(_fleet_at(fleet_words), _state_at(state_words), d, change)
+def _send_to(
+    fleet_words: Any, state_words: Any, request: Any, number: int, d: int, now_ms: float, answered: int
+) -> None:
+    fleet, state = _fleet_at(fleet_words), _state_at(state_words)
+    book(fleet, state, d, 1)
+    depart(fleet, state, number, d, request[0], now_ms, answered)
+
+
+def _finish_at(fleet_words: Any, state_words: Any, number: int, d: int, now_ms: float) -> None:
+    fleet, state = _fleet_at(fleet_words), _state_at(state_words)
+    book(fleet, state, d, -1)
+    leave(fleet, state, number, now_ms)
 
 
 def _bind_to(fleet_words: Any, state_words: Any, d: int, rate_qps: float) -> float:
@@ -198,7 +231,8 @@ def _compiled() -> tuple[Any, ...]:
     request, link = (types.Array(from_dtype(dtype), 1, "C") for dtype in (REQUEST, LINK))
     return (
         typed_kernel(_exclude_of, WORDS, WORDS, request, whole, whole),
-        typed_kernel(_book_at, WORDS, WORDS, whole, whole),
+        typed_kernel(_send_to, WORDS, WORDS, request, whole, whole, real, whole),
+        typed_kernel(_finish_at, WORDS, WORDS, whole, whole, real),
         typed_kernel(_bind_to, WORDS, WORDS, whole, real),
         typed_kernel(_add_load_to, WORDS, WORDS, whole, real),
         typed_kernel(_set_link_to, WORDS, WORDS, whole, whole, link),

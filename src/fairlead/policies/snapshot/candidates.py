@@ -16,48 +16,12 @@ from fairlead.domain.outcomes import Reason
 from fairlead.policies.feasibility import any_feasible, nominal_misses, overbooked
 from fairlead.policies.jit import inlined, kernel
 from fairlead.policies.snapshot.fleet_arrays import PROMISED
+from fairlead.policies.snapshot.foresight import foresee
+from fairlead.policies.snapshot.interference import degradation, slowdown
 
 _NO_CAPACITY: Final = np.uint16(Reason.NO_CAPACITY)
 _NO_MEMORY: Final = np.uint16(Reason.NO_MEMORY)
 _UNREACHABLE: Final = np.uint16(Reason.UNREACHABLE)
-
-
-@inlined
-def degradation(fleet: Any, station: Any, counts: Any, resident: int) -> float:
-    """Time among others / time alone for one more of `resident` beside `counts` (K,), those of all K residents.
-
-    Linear: 1 + sum_u slope[resident, u] counts[u]. Otherwise the table is: number of axes A, A sizes, K axes (on which
-    axis a resident is counted), then K blocks of cells; past the edge it is infinite.
-    """
-    table = fleet.degradation
-    at, residents = station.table, station.residents
-    if station.linear:
-        value = 1.0
-        for other in range(residents):
-            value += table[at + resident * residents + other] * counts[other]
-        return value
-    axes = int(table[at])
-    cell, block = 0, 1
-    for axis in range(axes):
-        size = int(table[at + 1 + axis])
-        here = 0
-        for other in range(residents):
-            if table[at + 1 + axes + other] == axis:
-                here += counts[other]
-        if here >= size:
-            return np.inf
-        cell = cell * size + here
-        block *= size
-    return table[at + 1 + axes + residents + resident * block + cell]
-
-
-@inlined
-def slowdown(fleet: Any, station: Any, counts: Any, resident: int) -> float:
-    """Degradation of one of `resident` that is itself among `counts`."""
-    counts[resident] -= 1
-    value = degradation(fleet, station, counts, resident)
-    counts[resident] += 1
-    return value
 
 
 @kernel
@@ -163,6 +127,17 @@ def set_link(fleet: Any, state: Any, row: int, node: int, link: Any) -> None:
         state.down[row, fleet.node_deployments[i]] = bit
     for m in range(len(state.filled)):
         state.filled[m].row = -1
+    _set_nearest(fleet, state, node)
+
+
+@kernel
+def _set_nearest(fleet: Any, state: Any, node: int) -> None:
+    nearest_ms = np.inf
+    for site in range(fleet.rules[0].sites):
+        if state.links[site, node].up_at_ms == 0.0:
+            nearest_ms = min(nearest_ms, state.links[site, node].net_ms)
+    for i in range(fleet.node_first[node], fleet.node_first[node + 1]):
+        state.candidates[fleet.node_deployments[i]].nearest_ms = nearest_ms
 
 
 @kernel
@@ -184,6 +159,7 @@ def fill_processing(fleet: Any, state: Any, model: int, size_kb: float) -> None:
         deployment, candidate = fleet.deployments[d], state.candidates[d]
         proc_ms = deployment.base_ms + deployment.per_kb_ms * size_kb
         candidate.proc_ms = proc_ms
+        candidate.proc_sd_ms = deployment.work_sd * proc_ms
         candidate.service_rate = deployment.servers * 1000.0 / (proc_ms * deployment.batch_share)
         candidate.energy_mj = deployment.power_w * proc_ms
         candidate.price = deployment.price_per_ms * proc_ms
@@ -226,6 +202,8 @@ def exclude(fleet: Any, state: Any, request: Any, first: int, last: int) -> bool
         filled.source = request.source
         rules = fleet.rules[0]
         filled.excluded = not (rules.bind_streams or rules.admit_deadline or rules.admit_accuracy)
+    if len(state.kept) > 0:
+        foresee(fleet, state, request, first, last)
     return filled.feasible
 
 
@@ -258,6 +236,9 @@ def begin(fleet: Any, state: Any) -> None:
         candidate, deployment = state.candidates[d], fleet.deployments[d]
         candidate.node, candidate.variant = deployment.node, deployment.variant
         candidate.accuracy, candidate.suffered = deployment.accuracy, 1.0
+        candidate.wait_ms = candidate.wait_sd_ms = candidate.makes_late = candidate.busy = np.nan
+    for node in range(fleet.links.shape[1]):
+        _set_nearest(fleet, state, node)
     for model in range(len(fleet.models)):
         fill_processing(fleet, state, model, 1.0)
         state.filled[model].row, state.filled[model].size_kb = -1, np.nan

@@ -5,6 +5,7 @@ Called once per scenario, by hosts and the simulator; expects a scenario that `c
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from fairlead.domain.models import Deployment, Variant
 from fairlead.domain.name_patterns import places
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.scenario import Scenario
-from fairlead.domain.workload import Source, mean_of
+from fairlead.domain.workload import Source, mean_of, variance_of
 from fairlead.policies.snapshot.fleet_arrays import DEPLOYMENT, LINK, MODEL, RULES, STATION, Fleet
 
 Placement = tuple[Deployment, Variant, Node]
@@ -76,6 +77,7 @@ def _deployments(scenario: Scenario, placements: list[Placement]) -> Any:
         row["base_ms"] = latency.base_ms / speed
         row["per_kb_ms"] = latency.per_kb_ms / speed
         row["typical_ms"] = row["base_ms"] + row["per_kb_ms"] * typical_size_kb(scenario, model)
+        row["work_sd"] = work_sd(scenario, model)
         row["accuracy"] = variant.accuracy
         row["accuracy_sd"] = variant.accuracy_sd
         row["weight"] = speed / node.count  # a server uses the part of a device that it is as fast as
@@ -93,9 +95,20 @@ def _deployments(scenario: Scenario, placements: list[Placement]) -> Any:
 
 def typical_size_kb(scenario: Scenario, model: str) -> float:
     """The mean input size of the model's requests."""
-    sources = [s for s in scenario.workload.sources.values() if s.model == model and s.share > 0]
-    weights = [s.share for s in sources]
+    sources, weights = _asking(scenario, model)
     return float(np.average([mean_of(s.size_kb) for s in sources], weights=weights)) if sources else 1.0
+
+
+def work_sd(scenario: Scenario, model: str) -> float:
+    """The deviation of the work of the model's requests."""
+    sources, weights = _asking(scenario, model)
+    return math.sqrt(np.average([variance_of(s.work) for s in sources], weights=weights)) if sources else 0.0
+
+
+def _asking(scenario: Scenario, model: str) -> tuple[list[Source], list[float]]:
+    """The sources that ask for the model, and their shares."""
+    sources = [s for s in scenario.workload.sources.values() if s.model == model and s.share > 0]
+    return sources, [s.share for s in sources]
 
 
 def _stations(

@@ -54,6 +54,7 @@ DEPLOYMENT: Final = np.dtype(
         ("queue_limit", np.float64),
         ("batch_wait_ms", np.float64),
         ("batch_fixed", np.float64),
+        ("work_sd", np.float64),  # deviation of the time alone / its mean
         ("batch_share", np.float64),  # time in a full batch / time alone that one request takes; 1 without batches
     ],
     align=True,
@@ -99,6 +100,42 @@ FILLED: Final = np.dtype(
 )
 
 
+#: A request that was sent to a node and has not finished there, as its sender knows it.
+FLIGHT: Final = np.dtype(
+    [
+        ("before", np.int32),  # its neighbours in the line; -1 at the ends
+        ("next", np.int32),
+        ("deployment", np.uint32),
+        ("arrives_ms", np.float64),  # when it should reach the node
+        ("work_ms", np.float64),  # mean and deviation of its time alone
+        ("work_sd_ms", np.float64),
+        ("due_ms", np.float64),  # when its service must have ended for an answer in time
+        ("net_sd_ms", np.float64),  # deviation of the way back
+        ("started_ms", np.float64),  # queue: when its service is presumed to have begun; infinite: not yet
+        ("done_ms", np.float64),  # shared: how much of its work is presumed done
+        ("left_ms", np.float64),  # notes of `foresight`: what is left of its work, the time per work now, its end
+        ("pace", np.float64),
+        ("ends_ms", np.float64),
+        ("else_ms", np.float64),  # its end without a newcomer
+    ],
+    align=True,
+)
+
+#: Who is under way to a station, by expected arrival.
+LINE: Final = np.dtype(
+    [
+        ("head", np.int32),  # the flights at its ends; -1 when there are none
+        ("tail", np.int32),
+        ("waiting", np.int32),  # queue: the first that is presumed to wait or to be on its way; those before it started
+        ("serving", np.int32),  # queue: how many have started
+        ("jobs", np.int32),
+        ("changed_ms", np.float64),  # up to when all this is known
+        ("busy", np.float64),  # share of its servers that was busy of late
+    ],
+    align=True,
+)
+
+
 class Fleet(NamedTuple):
     """What is deployed where, how it is linked, and by which rules requests are admitted."""
 
@@ -123,6 +160,16 @@ class FleetState(NamedTuple):
     links: Any  # LINK (sites + N, N) now
     down: Any  # uint16 (sites + N, D): reachability bits now
     counts: Any  # int64 (2, residents): of each resident of each shared node, promised and running
+    kept: Any  # int64: a block with a `Kept`; (0,) when nobody asks what is foreseen
+
+
+class Kept(NamedTuple):
+    """What is kept to foresee what a newcomer will meet. In a block of its own, since few policies ask."""
+
+    flights: Any  # FLIGHT: requests under way, by the numbers that their sender gives them
+    lines: Any  # LINE (Q,)
+    slots: Any  # float64 (3, servers): notes of `foresight` on the servers of queues
+    present: Any  # int64 (residents,): how many of each resident should be at its shared node
 
 
 #: The type and the number of axes of every array, in the order of the fields.
@@ -132,5 +179,6 @@ FLEET_ARRAYS: Final = (
 )  # fmt: skip
 STATE_ARRAYS: Final = (
     (CANDIDATE, 1), (FILLED, 1), (np.dtype(np.uint16), 1), (np.dtype(np.uint16), 1), (LINK, 2),
-    (np.dtype(np.uint16), 2), (np.dtype(np.int64), 2),
+    (np.dtype(np.uint16), 2), (np.dtype(np.int64), 2), (np.dtype(np.int64), 1),
 )  # fmt: skip
+KEPT_ARRAYS: Final = ((FLIGHT, 1), (LINE, 1), (np.dtype(np.float64), 2), (np.dtype(np.int64), 1))

@@ -10,15 +10,8 @@ from typing import Any
 import numpy as np
 
 from fairlead.policies.expected_times import completion_ms
-from fairlead.policies.jit import inlined, kernel
+from fairlead.policies.jit import kernel
 from fairlead.policies.snapshot.candidates import fill, hard_bits
-
-
-@inlined
-def second_row(fleet: Any, site: int, answered: int) -> int:
-    """The link row that it is sent from: that of the node of the deployment that answered, or of the access point."""
-    rules = fleet.rules[0]
-    return rules.sites + fleet.deployments[answered].node if rules.offload_from_node else site
 
 
 @kernel

@@ -37,6 +37,8 @@ class Batch(ABC):
     goes on by itself from here, as tree search needs it.
     """
 
+    foresees = False  #: Whether what is foreseen of candidates is kept up, even if no policy of the batch reads it.
+
     def __init__(self, worlds: Worlds, size: int, features: Sequence[str], actions: int, policies: Sequence[Any]):
         if size < 1:
             raise UserError(f"a batch of {size} worlds: at least 1 is needed")
@@ -112,7 +114,8 @@ class Batch(ABC):
             exact_seed = whole_number("workload_seed", exact_seed, WORKLOAD_SEEDS)
         workload, plan = self.worlds.draw(exact_seed), self.worlds.plan
         if self._handle is None:  # the other worlds follow: this one stands in for them
-            self._attach(Handle(plan, [new_world(plan, workload, ROOM) for _ in range(self.size)], self._policies))
+            worlds = [new_world(plan, workload, ROOM) for _ in range(self.size)]
+            self._attach(Handle(plan, worlds, self._policies, self.foresees))
         self.handle.reset(b, workload)
         self.returns[b] = self.lengths[b] = 0
         self._begun(b)

@@ -42,6 +42,8 @@ class DispatchSettings:
     """Taken off for each joule above idle that an ended request has used (ECSRL's alpha)."""
     degradation_weight: float = 0.0
     """Taken off for each ended request's time in service / time alone - 1 (ECSRL's beta)."""
+    foresees: bool = False
+    """Keep up what is foreseen of candidates, for rules that are asked beside the agent; no part of the observation."""
 
 
 class DispatchBatch(Batch):
@@ -98,7 +100,7 @@ class DispatchBatch(Batch):
         plan = worlds.plan
         slots = int((plan.models["last"] - plan.models["first"]).max())
         super().__init__(worlds, size, _features(worlds, slots), slots + 1, ())
-        self.settings = settings
+        self.settings, self.foresees = settings, settings.foresees
         self.invalid = np.zeros(size, np.bool_)  # (B,) the action was not possible and counted as a rejection
         self.components = np.zeros((size, 3))  # (B, 3) successes, joules, degradation of what ended in this step
         self.failures = np.zeros(size)  # (B,) what ended in this step without success

@@ -29,7 +29,7 @@ from fairlead.sim.serving.plan import build_plan
 from fairlead.sim.serving.plan_check import check_plan, check_workload
 from fairlead.sim.serving.world_arrays import STREAM, Plan
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 _EPISODES: Final = 2**31  # of one seed
 SEEDS: Final = 2**32 - 1  #: Seeds of environments count modulo this, so that workloads' seeds fit into 63 bits.
 WORKLOAD_SEEDS: Final = 2**63  #: Workloads' seeds are below.

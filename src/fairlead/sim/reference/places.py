@@ -30,6 +30,7 @@ class Place:
     node_index: int
     device: Device
     typical_kb: float
+    work_sd: float  # deviation of the work of its model's requests
 
     @property
     def shared(self) -> bool:
@@ -70,10 +71,14 @@ class Place:
     def typical_ms(self) -> float:
         return self.alone_ms(self.typical_kb)
 
+    def per_request_ms(self, size_kb: float) -> float:
+        """Time of one server per inference, in full batches."""
+        b, f = self.batching.max, self.batching.fixed
+        return self.alone_ms(size_kb) * (f / b + 1.0 - f)
+
     def service_rate(self, size_kb: float) -> float:
         """Requests a second when always busy."""
-        b, f = self.batching.max, self.batching.fixed
-        return self.servers * 1000.0 / (self.alone_ms(size_kb) * (f / b + 1.0 - f))
+        return self.servers * 1000.0 / self.per_request_ms(size_kb)
 
 
 def places_of(scenario: Scenario) -> list[Place]:
@@ -89,6 +94,7 @@ def places_of(scenario: Scenario) -> list[Place]:
             node_index=nodes.index(node.name),
             device=scenario.devices[node.device],
             typical_kb=_typical_kb(scenario, known[variant.name][0].name),
+            work_sd=_work_sd(scenario, known[variant.name][0].name),
         )
         for i, (deployment, variant, node) in enumerate(scenario.placements())
     ]
@@ -99,6 +105,29 @@ def _typical_kb(scenario: Scenario, model: str) -> float:
     asking = [s for s in scenario.workload.sources.values() if s.model == model]
     shares = sum(s.share for s in asking)
     return sum(s.share * _mean(s.size_kb) for s in asking) / shares if shares else 1.0
+
+
+def _work_sd(scenario: Scenario, model: str) -> float:
+    """Root of the mean variance of work over the sources of `model`, weighted by share."""
+    asking = [s for s in scenario.workload.sources.values() if s.model == model]
+    shares = sum(s.share for s in asking)
+    return math.sqrt(sum(s.share * _variance(s.work) for s in asking) / shares) if shares else 0.0
+
+
+def _variance(number: Number) -> float:
+    if not isinstance(number, Draw) or number.constant is not None:
+        return 0.0
+    if number.uniform is not None:
+        low, high = number.uniform
+        return (high - low) ** 2 / 12.0
+    if number.lognormal is not None:
+        mean, variation = number.lognormal
+        return (mean * variation) ** 2
+    if number.exponential is not None:
+        return number.exponential**2
+    assert number.choice is not None
+    weights, mean = number.weights or (1.0,) * len(number.choice), _mean(number)
+    return sum(w * (c - mean) ** 2 for w, c in zip(weights, number.choice, strict=True)) / sum(weights)
 
 
 def _mean(number: Number) -> float:

@@ -20,10 +20,11 @@ import numpy as np
 from fairlead.domain.errors import PolicyError
 from fairlead.domain.hardware import LinkChange
 from fairlead.domain.outcomes import TOLERANCE_MS, Outcome, Reason
-from fairlead.domain.records import CANDIDATE, DECISION
+from fairlead.domain.records import CANDIDATE, DECISION, FORESEEN
 from fairlead.domain.scenario import Scenario
 from fairlead.policies.interface import Policy
 from fairlead.policies.randomness import NETWORK, POLICY, normal, uniform
+from fairlead.sim.reference.flights import Flight
 from fairlead.sim.reference.places import Link, Place, degradation, links_of, matches, places_of
 from fairlead.sim.reference.stations import Job, Queue, Shared, Station
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
@@ -154,8 +155,9 @@ class World:
                 return
             self._bind(request, place)
         row["choice"], row["node"], row["variant"] = place.index, place.node_index, place.variant_index
-        draws = self.workload.draws[i]
-        self._send(Job(request, draws, row, place), self.now, self._site(request), float(draws["up"]))
+        draws, site = self.workload.draws[i], self._site(request)
+        flight = self._flight(request, place, self.now, site)
+        self._send(Job(request, draws, row, place, flight), self.now, site, float(draws["up"]))
 
     def _bound_place(self, request: Any) -> Place | None:
         """Where the request's stream is bound to; unbinds it when that can't be reached or has no room."""
@@ -163,7 +165,7 @@ class World:
         if binding is None:
             return None
         link = self._link(self._site(request), binding.place)
-        c = dict(zip(CANDIDATE.names or (), self._candidate(request, binding.place, link), strict=True))
+        c = self._candidate(request, binding.place, link)
         if self._obstacles(request, binding.place, c, link, binding=False) & _HARD:
             self._unbind(int(request["stream"]))
             return None
@@ -186,7 +188,11 @@ class World:
         model = list(self.scenario.models)[request["model"]]
         places = [p for p in self.places if p.model == model]
         site = self._site(request)
-        candidates: Any = np.array([self._candidate(request, p, self._link(site, p)) for p in places], CANDIDATE)
+        shown = [
+            self._candidate(request, p, self._link(site, p)) | self._foreseen(request, p, self._link(site, p))
+            for p in places
+        ]
+        candidates: Any = np.array([tuple(c[name] for name in CANDIDATE.names or ()) for c in shown], CANDIDATE)
         excluded = np.array(
             [
                 self._obstacles(request, p, c, self._link(site, p), self.binds)
@@ -207,13 +213,13 @@ class World:
             raise PolicyError(f"policy {self.policy.name!r} chose index {choice}")
         return places[choice], 0
 
-    def _candidate(self, request: Any, place: Place, link: Link | None) -> tuple[float, ...]:
-        """The candidate's record, in the order of CANDIDATE."""
+    def _candidate(self, request: Any, place: Place, link: Link | None) -> dict[str, float]:
+        """The candidate's record, but for what is foreseen."""
         link = link or Link(math.inf, 0.0, None, up=False)
         size_kb, flying = float(request["size_kb"]), self.station_of[place].flying
         proc_ms, rate = place.alone_ms(size_kb), place.service_rate(size_kb)
         beside = Counter(job.place for job in flying)
-        record = {
+        return {
             "node": place.node_index,
             "variant": place.variant_index,
             "net_ms": link.delay_ms,
@@ -231,8 +237,23 @@ class World:
             "free_mb": self._free_mb(place),
             "in_flight": len(flying),
             "others_in_flight": self._others(place),
+            "proc_sd_ms": proc_ms * place.work_sd,
+            "nearest_ms": self._nearest_ms(place),
         }
-        return tuple(record[name] for name in CANDIDATE.names or ())
+
+    def _nearest_ms(self, place: Place) -> float:
+        """The lowest delay from any site from which the node can be reached."""
+        links = [self._link(site, place) for site in self.scenario.workload.sites]
+        return min((link.delay_ms for link in links if link is not None and link.up), default=math.inf)
+
+    def _foreseen(self, request: Any, place: Place, link: Link | None) -> dict[str, float]:
+        """The fields of FORESEEN: what is presumed at the candidate's station."""
+        line = self.station_of[place].line
+        line.look(self.now)
+        if link is None or not link.up:
+            return dict.fromkeys(FORESEEN, 0.0) | {"busy": line.busy}
+        newcomer = self._flight(request, place, self.now, self._site(request))
+        return vars(line.foresee(newcomer, float(request["deadline_ms"]), self.now)) | {"busy": line.busy}
 
     def _load(self, place: Place, service_rate: float) -> float:
         station = self.station_of[place]
@@ -274,12 +295,25 @@ class World:
 
     # -- travelling
 
+    def _flight(self, request: Any, place: Place, leaves_ms: float, from_: str) -> Flight:
+        """What is presumed of a request that is sent now, to leave at `leaves_ms`."""
+        size_kb, link = float(request["size_kb"]), self.links[from_, place.node.name]
+        site_link, work_ms = self.links[self._site(request), place.node.name], place.per_request_ms(size_kb)
+        return Flight(
+            place,
+            arrives_ms=leaves_ms + link.delay_ms + link.transfer_ms(size_kb),
+            work_ms=work_ms,
+            sd_ms=work_ms * place.work_sd,
+            due_ms=float(request["now_ms"] + request["deadline_ms"]) - site_link.delay_ms,
+            link_sd_ms=site_link.sd_ms,
+        )
+
     def _send(self, job: Job, leaves_ms: float, from_: str, z: float) -> None:
         """Up the link to the node of `job.place`, where the request counts from now on."""
         link = self.links[from_, job.place.node.name]
         travels_ms = link.leg_ms(z) + link.transfer_ms(float(job.request["size_kb"]))
         job.row["net_ms"] += leaves_ms - self.now + travels_ms
-        self.station_of[job.place].flying.append(job)
+        self.station_of[job.place].send(job)
         heapq.heappush(self.travelling, _Reach(leaves_ms + travels_ms, int(job.request["id"]), job))
 
     def _back_ms(self, job: Job, z: float) -> float:
@@ -306,6 +340,8 @@ class World:
             from_ = job.place.node.name if at_node else self._site(job.request)
             place = self._second_place(job, from_)
             if place is not None:
+                expected_ms = self.now if at_node else self._back_ms(job, 0.0)
+                job.flight = self._flight(job.request, place, expected_ms, from_)
                 job.place, job.second, job.row["second"] = place, True, place.index
                 z_up = normal(self.workload.seed, NETWORK, id_, _UP_2)
                 self._send(job, self.now if at_node else back_ms, from_, z_up)
@@ -320,7 +356,7 @@ class World:
             if place.model != job.place.model or not place.node.cloud or not better:
                 continue
             link = self._link(from_, place)
-            c = dict(zip(CANDIDATE.names or (), self._candidate(job.request, place, link), strict=True))
+            c = self._candidate(job.request, place, link)
             if self._obstacles(job.request, place, c, link, binding=False) & _HARD:
                 continue
             ms = 2.0 * c["net_ms"] + c["transfer_ms"] + c["queue_ms"] + c["proc_ms"] * c["suffered"]

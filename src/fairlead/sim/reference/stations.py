@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairlead.sim.reference.flights import Flight, Line
+from fairlead.sim.reference.foresight import QueueLine, SharedLine
 from fairlead.sim.reference.places import Place, degradation
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ class Job:
     draws: Any
     row: Any  # DECISION: what has become of it so far
     place: Place  # of its present inference
+    flight: Flight  # what is presumed of it there
     second: bool = False
     reached_ms: float = 0.0
     started_ms: float = 0.0
@@ -34,12 +37,17 @@ class Job:
 
 
 class Station(ABC):
-    """Where requests wait and run. `flying` is what was sent there and has not finished."""
+    """Where requests wait and run. `flying` is what was sent there and has not finished; `line` what is presumed."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, world: World, line: Line) -> None:
+        self.world, self.line = world, line
         self.flying: list[Job] = []
         self.load = 0.0  # of bound streams
+
+    def send(self, job: Job) -> None:
+        """A request is on its way here."""
+        self.flying.append(job)
+        self.line.send(job.flight, self.world.now)
 
     def _started(self, job: Job) -> None:
         job.started_ms = self.world.now
@@ -48,6 +56,7 @@ class Station(ABC):
     def _finished(self, job: Job) -> None:
         job.row["service_ms"] += self.world.now - job.started_ms
         self.flying.remove(job)
+        self.line.end(job.flight, self.world.now)
 
     def _account(self, jobs: list[Job], busy_ms: float, part_of_node: float) -> None:
         """Energy and price of a busy server, shared alike among its requests."""
@@ -75,7 +84,7 @@ class Queue(Station):
     """One deployment on a queue node: a FIFO queue and its servers."""
 
     def __init__(self, world: World, place: Place) -> None:
-        super().__init__(world)
+        super().__init__(world, QueueLine(place.servers))
         self.place = place
         self.waiting: list[Job] = []
         self.serving: dict[int, tuple[float, list[Job]]] = {}  # (finish, batch) by server
@@ -120,7 +129,7 @@ class Shared(Station):
     """A shared node: everything runs at once, each slowed by the others."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world)
+        super().__init__(world, SharedLine())
         self.running: list[Job] = []
         self.slowed: list[float] = []  # degradation of each that runs
         self.since_ms = 0.0  # when `running` last changed

@@ -29,8 +29,8 @@ _WORLD: Final = (
     (CLOCK, 1), (REQUEST, 1), (DRAWS, 1), (DECISION, 1), (np.dtype(np.uint16), 2), (JOB, 1),
     (STREAM, 1), (np.dtype(np.int64), 1), (CANDIDATE, 1), (FILLED, 1), (np.dtype(np.uint16), 1),
     (np.dtype(np.uint16), 1), (LINK, 2), (np.dtype(np.uint16), 2), (STATION_STATE, 1), (SERVER, 1),
-    (np.dtype(np.int64), 2), (EVENT, 1), (np.dtype(np.float64), 1), (np.dtype(np.uint32), 1),
-    (NODE_STATE, 1), (WINDOW, 1), (np.dtype(np.int64), 2),
+    (np.dtype(np.int64), 2), (np.dtype(np.int64), 1), (EVENT, 1), (np.dtype(np.float64), 1),
+    (np.dtype(np.uint32), 1), (NODE_STATE, 1), (WINDOW, 1), (np.dtype(np.int64), 2),
 )  # fmt: skip
 
 

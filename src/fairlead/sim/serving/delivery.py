@@ -15,7 +15,9 @@ from fairlead.policies.expected_times import in_time
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
 from fairlead.policies.snapshot.candidates import book
-from fairlead.policies.snapshot.second_inference import second_choice, second_row
+from fairlead.policies.snapshot.lines import depart, leave
+from fairlead.policies.snapshot.second_inference import second_choice
+from fairlead.policies.snapshot.travel import second_row
 from fairlead.sim.serving.calendar import push
 
 _SUCCESS: Final = np.uint8(Outcome.SUCCESS)
@@ -40,6 +42,8 @@ def answered(plan: Any, world: Any, job: int, now_ms: float) -> None:
     """The node has answered: deliver the answer, or repeat it in the cloud when it is not good enough."""
     deployment = plan.deployments[world.jobs[job].deployment]
     book(plan, world, world.jobs[job].deployment, -1)
+    if len(world.kept) > 0:
+        leave(plan, world, job, now_ms)
     quality = deployment.accuracy + deployment.accuracy_sd * world.draws[job].quality
     world.rows[job].accuracy = quality
     if plan.rules[0].second_inference and quality < world.requests[job].min_accuracy and not world.jobs[job].second:
@@ -84,9 +88,10 @@ def deliver(plan: Any, world: Any, job: int, now_ms: float) -> None:
 def escalate(plan: Any, world: Any, job: int, now_ms: float) -> bool:
     """Send the request on to the cloud, from the node or by way of its access point. False: nothing there takes it."""
     request, rules, clock = world.requests[job], plan.rules[0], world.clock[0]
-    node = plan.deployments[world.jobs[job].deployment].node
-    row = second_row(plan, request.site, world.jobs[job].deployment)
-    choice = second_choice(plan, world, request, world.jobs[job].deployment, row)
+    answered_by = index(world.jobs[job].deployment)
+    node = plan.deployments[answered_by].node
+    row = second_row(plan, request.site, answered_by)
+    choice = second_choice(plan, world, request, answered_by, row)
     if choice < 0:
         return False
     d = index(choice)
@@ -102,6 +107,8 @@ def escalate(plan: Any, world: Any, job: int, now_ms: float) -> bool:
     world.jobs[job].deployment = d
     world.jobs[job].second = True
     book(plan, world, d, 1)
+    if len(world.kept) > 0:
+        depart(plan, world, job, d, request, now_ms, answered_by)
     push(world.heap, clock.joining, now_ms + travel_ms, job)
     clock.joining += 1
     world.windows[window_at(plan, world, now_ms)].escalated += 1

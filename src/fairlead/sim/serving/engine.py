@@ -17,6 +17,7 @@ from fairlead.policies.feasibility import rejection_reason
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.snapshot.candidates import add_load, book, bound_load, exclude, hard_bits, set_link
+from fairlead.policies.snapshot.lines import depart
 from fairlead.sim.serving.calendar import pop, push
 from fairlead.sim.serving.delivery import delay_ms
 from fairlead.sim.serving.stations import join, station_event
@@ -38,6 +39,8 @@ def _send(plan: Any, world: Any, request_id: int, d: int) -> None:
     world.jobs[request_id].deployment = d
     world.jobs[request_id].second = False
     book(plan, world, d, 1)
+    if len(world.kept) > 0:
+        depart(plan, world, request_id, d, request, request.now_ms, -1)
     push(world.heap, clock.joining, request.now_ms + travel_ms, request_id)
     clock.joining += 1
     world.dispatched[clock.window, deployment.node] += 1

@@ -13,33 +13,42 @@ from typing import Any, Final, Self
 import numpy as np
 from numba import types
 
+from fairlead.domain.records import FORESEEN
 from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS, policy_at, policy_words, prefetch
 from fairlead.policies.jit import inlined, typed_kernel
+from fairlead.policies.policy_code import may_read
 from fairlead.sim.serving.addresses import plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
 from fairlead.sim.serving.engine import advance
-from fairlead.sim.serving.world import new_world, reset_at
+from fairlead.sim.serving.world import foreseeing, new_world, reset_at
 from fairlead.sim.serving.world_arrays import AT_DECIDE, DECIDE, DONE, FAULT, INTO_DRAIN, Plan, World
 
 ROOM: Final = 1.125  #: for episodes of unlike sizes: seldom too small, not much too large
 
 
 class Handle:
-    """Worlds of one plan. Holds their arrays, and what compiled code needs to find them."""
+    """Worlds of one plan. Holds their arrays, and what compiled code needs to find them.
 
-    def __init__(self, plan: Plan, worlds: Sequence[World], policies: Sequence[Any] = ()) -> None:
-        self.plan, self.worlds, self._policies = plan, list(worlds), tuple(policies)
+    What is foreseen of candidates is kept up where a compiled policy reads it, or whoever decides: `foresees`.
+    """
+
+    def __init__(
+        self, plan: Plan, worlds: Sequence[World], policies: Sequence[Any] = (), foresees: bool = False
+    ) -> None:
+        self.plan, self._policies = plan, tuple(policies)
+        self._foresees = foresees or any(may_read(policy, FORESEEN) for policy in policies)
+        self.worlds = [foreseeing(plan, world, self._foresees) for world in worlds]
         self.chosen = np.zeros(len(worlds), np.int64)  # (B,) at DECIDE the choice, else which policy decides
         self.codes = np.full(len(worlds), DECIDE, np.int64)  # (B,) how each world stopped
         self.plan_words = plan_words(plan)
-        self.world_words = np.stack([world_words(world) for world in worlds])
+        self.world_words = np.stack([world_words(world) for world in self.worlds])
         self._policy_words = policy_words(policies)
         self._advance = _compiled_advance()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Worlds of its own and words for them, since words are addresses; plan and policies never change: shared."""
         worlds = [World(*(array.copy() for array in world)) for world in self.worlds]
-        made = type(self)(self.plan, worlds, self._policies)
+        made = type(self)(self.plan, worlds, self._policies, self._foresees)
         made.chosen[:], made.codes[:] = self.chosen, self.codes
         return made
 
@@ -57,7 +66,7 @@ class Handle:
         """Put world `b` back to time 0 with this workload; it gets larger arrays when it needs them."""
         world = self.worlds[b]
         if len(workload.requests) > len(world.requests) or len(workload.streams) > len(world.streams):
-            self.worlds[b] = new_world(self.plan, workload, ROOM)
+            self.worlds[b] = foreseeing(self.plan, new_world(self.plan, workload, ROOM), self._foresees)
             self.world_words[b] = world_words(self.worlds[b])
         else:
             reset_at(self.plan_words, self.world_words[b : b + 1], world, workload)

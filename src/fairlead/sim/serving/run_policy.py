@@ -85,7 +85,7 @@ def run_decider(plan: Plan, world: World, decider: Decider) -> Account:
     """
     draws = any(rule.draws for rule in decider.rules) and not decider.windows
     rules = () if draws and len(world.exclusions) else decider.rules
-    handle, clock = Handle(plan, [world], [compiled_rule(rule) for rule in rules]), world.clock[0]
+    handle, clock = Handle(plan, [world], [compiled_rule(rule) for rule in rules], decider.foresees), world.clock[0]
     stops = (0 if rules else AT_DECIDE) | (AT_WINDOW | INTO_DRAIN if decider.windows else 0)
     view = WindowView(plan, decider.nodes, decider.mix) if decider.windows else None
     stats = np.zeros((1, view.features if view else 0), np.float32)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fairlead.policies.jit import index, inlined, kernel
-from fairlead.policies.snapshot.candidates import slowdown
 from fairlead.policies.snapshot.fleet_arrays import RUNNING
+from fairlead.policies.snapshot.interference import slowdown
 from fairlead.sim.serving.calendar import set_time
 from fairlead.sim.serving.delivery import answered
 

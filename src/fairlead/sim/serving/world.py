@@ -17,6 +17,7 @@ from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.snapshot.candidates import begin
 from fairlead.policies.snapshot.fleet_arrays import FILLED, LINK
+from fairlead.policies.snapshot.lines import clear, new_kept, unpacked
 from fairlead.sim.serving.addresses import plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.calendar import plant
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
@@ -67,6 +68,7 @@ def _allocate(plan: Plan, requests: int, streams: int, exclusions: bool = False)
         stations=np.zeros(q, STATION_STATE),
         servers=np.zeros(servers, SERVER),
         counts=np.zeros((2, residents), np.int64),
+        kept=np.zeros(0, np.int64),
         heap=np.empty(requests, EVENT),
         times=np.zeros(leaves, np.float64),
         tree=np.zeros(2 * leaves, np.uint32),
@@ -85,8 +87,10 @@ def reset_at(plan_row: Any, world_row: Any, world: World, workload: DrawnWorkloa
     """`reset`, given the words of the plan and of the world: (1, n)."""
     r, s = len(workload.requests), len(workload.streams)
     for name, array in zip(world._fields, world, strict=True):
-        if name not in ("requests", "draws", "jobs", "heap"):  # jobs and heap are written before they are read
+        if name not in ("requests", "draws", "jobs", "heap", "kept"):  # jobs and heap are written before they are read
             _bytes(array)[...] = 0
+    if len(world.kept):
+        clear(world.kept)
     _bytes(world.requests[:r])[...] = _bytes(workload.requests)
     _bytes(world.draws[:r])[...] = _bytes(workload.draws)
     world.streams[:s] = workload.streams
@@ -95,9 +99,16 @@ def reset_at(plan_row: Any, world_row: Any, world: World, workload: DrawnWorkloa
     _compiled_start()(plan_row, world_row, r, workload.seed)
 
 
+def foreseeing(plan: Plan, world: World, wanted: bool = True) -> World:
+    """The world, at time 0, with the foreseen fields of its candidates kept up from now on, or not."""
+    if (len(world.kept) > 0) == wanted:
+        return world
+    return world._replace(kept=new_kept(plan, len(world.requests)) if wanted else np.zeros(0, np.int64))
+
+
 def like(world: World, plan: Plan) -> World:
     """Room for the state of such a world, of which nothing is set."""
-    return _allocate(plan, len(world.requests), len(world.streams))
+    return foreseeing(plan, _allocate(plan, len(world.requests), len(world.streams)), len(world.kept) > 0)
 
 
 def copy_state(source: World, target: World, first: int, last: int) -> None:
@@ -108,9 +119,13 @@ def copy_state(source: World, target: World, first: int, last: int) -> None:
     arrived, joining = int(source.clock[0]["next_request"]), int(source.clock[0]["joining"])
     parts = {"rows": slice(first, last), "jobs": slice(first, arrived), "heap": slice(joining)}
     for name, ours, its in zip(World._fields, source, target, strict=True):
-        if name not in ("requests", "draws", "ends"):
+        if name not in ("requests", "draws", "ends", "kept"):
             part = parts.get(name, slice(None))
             _bytes(its[part])[...] = _bytes(ours[part])
+    if len(source.kept):
+        for ours, its in zip(unpacked(source.kept), unpacked(target.kept), strict=True):
+            part = slice(first, arrived) if len(ours) == len(source.requests) else slice(None)
+            its[part] = ours[part]
 
 
 def _bytes(array: Any) -> Any:

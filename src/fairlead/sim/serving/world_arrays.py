@@ -140,6 +140,7 @@ class World(NamedTuple):
     stations: Any  # STATION_STATE (Q,)
     servers: Any  # SERVER
     counts: Any  # int64 (2, residents): of each resident of each shared node, promised and running
+    kept: Any  # int64: a block with a `Kept`; (0,) when nobody asks what is foreseen
     heap: Any  # EVENT (R,)
     times: Any  # float64 (P,): next event of each station, P a power of two
     tree: Any  # uint32 (2 P,): winner tree over times
