@@ -19,6 +19,8 @@ from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.policies.interface import Policy, find, rules
+from fairlead.scenarios.loader import load
+from fairlead.sim.serving.run_policy import simulate
 
 POLICIES = rules()
 BUILT_IN = {name: p for name, p in POLICIES.items() if p.package == "fairlead"}
@@ -455,3 +457,42 @@ def test_a_misspelt_name_is_answered_with_the_nearest():
 def test_a_name_that_is_near_to_none_is_answered_with_all():
     with pytest.raises(UserError, match=r"^unknown policy 'zzz' \(known: .*\bcheaper, closest, .*round-robin\b.*\)$"):
         find("zzz")
+
+
+# ---- weights
+
+
+def test_a_name_sets_weights_of_a_rule() -> None:
+    plain, other = find("best-fit"), find("best-fit:far=0:least=0.5")
+    assert other.name == "best-fit:far=0:least=0.5"
+    assert plain.hash not in (other.hash, find("best-fit:least=0.5").hash)
+    assert find("best-fit:far=0:least=0.5").hash == other.hash
+    request = make_request(deadline_ms=100, min_accuracy=0.6)
+    likelier_or_farther = make_candidates(net_ms=[0, 20], proc_ms=[20, 50], service_rate=[50, 20], accuracy=[0.7, 0.7])
+    excluded = np.zeros(2, np.uint16)
+    asked = request, likelier_or_farther, excluded, 0.5
+    assert plain.compiled(*asked) == plain.function(*asked) == 1
+    assert other.compiled(*asked) == other.function(*asked) == 0
+    assert find("best-fit").compiled(*asked) == 1  # the rule itself is as it was
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("best-fit:leas=1", "best-fit has no weight 'leas' (did you mean 'least'?)"),
+        ("best-fit:least", "least should be a number, as in best-fit:least=0.5"),
+        ("best-fit:least=nan", "least should be a number"),
+        ("closest:least=1", "closest has no weights to set"),
+        ("bestfit:least=1", "unknown policy 'bestfit' (did you mean 'best-fit'?)"),
+    ],
+)
+def test_weights_that_cannot_be_set_are_told_in_one_line(name: str, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        find(name)
+    assert message in str(error.value)
+
+
+def test_weights_change_what_a_run_does() -> None:
+    scenario = load("ecsrl", ["rate=24000", "duration_s=5"])
+    declined = [simulate(scenario, f"best-fit-foreseen:least={least}").figures["rejected"] for least in (0.2, 0.9)]
+    assert declined[0] < declined[1]

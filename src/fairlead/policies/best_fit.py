@@ -26,7 +26,7 @@ FAR: Final = 0.006  # a ms of distance is worth so much: it leaves near places t
 LEAST: Final = 0.6  # a lower chance is not worth a place
 
 
-@policy("best-fit", source="Fairlead")
+@policy("best-fit", source="Fairlead", weights=("wait", "far", "least"))
 def best_fit(request: Any, candidates: Any, excluded: Any, u: float) -> int:
     best, best_key = -1, -np.inf
     for c in range(len(candidates)):

@@ -26,7 +26,7 @@ NEAREST: Final = 0.006  # a ms of distance from the nearest site is worth so muc
 LEAST: Final = 0.6  # a smaller gain is not worth a place
 
 
-@policy("best-fit-foreseen", source="Fairlead")
+@policy("best-fit-foreseen", source="Fairlead", weights=("wait", "busy", "nearest", "least"))
 def best_fit_foreseen(request: Any, candidates: Any, excluded: Any, u: float) -> int:
     best, best_key = -1, -np.inf
     for c in range(len(candidates)):

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 import pkgutil
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead.domain.errors import UserError, nearest
@@ -45,6 +46,8 @@ class Policy:
     source: str = ""  # the system or paper that it comes from
     summary: str = ""
     package: str = field(default="fairlead", compare=False)
+    weights: tuple[str, ...] = field(default=(), kw_only=True)  # constants of its module that its name can set
+    base: str = field(default="", kw_only=True)  # the policy of which this is one with other weights
     probability: Callable[[Any, Any, int], float] | None = None  # of a choice: candidates, excluded, choice -> 0..1
     bundle: Bundle | None = field(default=None, compare=False, kw_only=True)  # of a learned policy
 
@@ -118,8 +121,18 @@ class Policy:
         from fairlead.policies.jit import compiled_rule
         from fairlead.policies.numba_signature import decide_signature
 
-        # Third parties' code is compiled anew by each process: a cache would not notice a change of its helpers.
-        return compiled_rule(self.function, decide_signature(), kept=self.package == "fairlead")
+        # Third parties' code is compiled anew by each process: a cache would not notice a change of its helpers, nor
+        # that of a constant.
+        return compiled_rule(self.function, decide_signature(), kept=self.package == "fairlead" and not self.base)
+
+    def weighted(self, given: Mapping[str, float]) -> Policy:
+        """The same rule with other weights, which its name tells: `best-fit:least=0.5`."""
+        words = [f"{weight}={value:g}" for weight, value in given.items()]
+        values = {weight.upper(): float(value) for weight, value in given.items()}
+        own: Any = self.function
+        function = FunctionType(own.__code__, own.__globals__ | values, own.__name__, own.__defaults__, own.__closure__)
+        function.__module__, function.__doc__, function.__qualname__ = own.__module__, own.__doc__, own.__qualname__
+        return replace(self, name=":".join((self.name, *words)), function=function, base=self.name)
 
     @cached_property
     def hash(self) -> str:
@@ -133,15 +146,18 @@ def policy(
     source: str = "",
     kind: Literal["compiled", "python"] = "compiled",
     probability: Callable[[Any, Any, int], float] | None = None,
+    weights: Sequence[str] = (),
 ) -> Callable[[Callable[..., int]], Policy]:
     """Make a function a policy. `compiled` functions must be Numba code; `python` ones can do anything, slower.
 
     A policy that draws, by `u`, can say the `probability` of a choice, for the decision log: in plain Python, given
-    candidates, excluded and choice.
+    candidates, excluded and choice. `weights` names numbers of its module, in small letters, that users may set by the
+    name: `my-rule:margin=0.2` sets MARGIN.
     """
 
     def wrap(function: Callable[..., int]) -> Policy:
-        return Policy(name, function, kind, source, summary_of(function), package_of(function), probability)
+        told = summary_of(function), package_of(function), probability
+        return Policy(name, function, kind, source, *told, weights=tuple(weights))
 
     return wrap
 
@@ -183,4 +199,26 @@ def find(name: str, also: Iterable[str] = ()) -> Policy:
         raise UserError(broken[name])
     if is_path(name):
         return from_folder(name)
+    if ":" in name:
+        return _with_weights(name, also)
     raise UserError(f"unknown policy {name!r}{nearest(name, [*found, *also])}")
+
+
+def _with_weights(name: str, also: Iterable[str]) -> Policy:
+    """The rule of a name such as `best-fit:least=0.5`."""
+    base, *words = name.split(":")
+    rule, given = find(base, also), dict[str, float]()
+    if not rule.weights:
+        raise UserError(f"{name}: {base} has no weights to set")
+    for word in words:
+        weight, _, value = word.partition("=")
+        if weight not in rule.weights:
+            raise UserError(f"{name}: {base} has no weight {weight!r}{nearest(weight, rule.weights)}")
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise UserError(f"{name}: {weight} should be a number, as in {base}:{weight}=0.5")
+        given[weight] = number
+    return rule.weighted(given)
