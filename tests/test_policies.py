@@ -18,6 +18,7 @@ import pytest
 from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.records import CANDIDATE, REQUEST
+from fairlead.experiments.tune_weights import tune_weights
 from fairlead.policies.interface import Policy, find, rules
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.run_policy import simulate
@@ -496,3 +497,19 @@ def test_weights_change_what_a_run_does() -> None:
     scenario = load("ecsrl", ["rate=24000", "duration_s=5"])
     declined = [simulate(scenario, f"best-fit-foreseen:least={least}").figures["rejected"] for least in (0.2, 0.9)]
     assert declined[0] < declined[1]
+
+
+def test_tuning_finds_weights_that_are_better_on_other_workloads() -> None:
+    places = {"overload": load("ecsrl", ["rate=28000", "duration_s=6"])}
+    tried: list[str] = []
+    found = tune_weights(places, find("best-fit"), 5, lambda done, best: tried.append(best))
+    assert found.tried == len(tried)
+    assert found.rule.name.startswith("best-fit:")
+    assert found.gain.low > 0
+    assert found.gain.mean == pytest.approx(found.success["overload"].mean - found.before["overload"].mean)
+
+
+def test_tuning_leaves_a_rule_alone_that_nothing_can_better() -> None:
+    idle = {"idle": load("ecsrl", ["rate=20", "duration_s=4"])}
+    rule = find("best-fit")
+    assert tune_weights(idle, rule, 2).rule is rule

@@ -151,7 +151,9 @@ def test_ctrl_c_keeps_what_is_finished(cluster: Cluster, tmp_path: Path) -> None
         assert process.returncode == 130, stderr
     seeds = len(json.loads(out.read_text())["scenarios"]["ecsrl"]["seeds"])
     assert 3 <= seeds == len(kept.read_bytes().splitlines()) - 1
-    assert f"interrupted; {seeds} of 5,000 trials are finished and shown; run the same command again to resume" in stderr
+    assert (
+        f"interrupted; {seeds} of 5,000 trials are finished and shown; run the same command again to resume" in stderr
+    )
 
 
 @pytest.mark.slow

@@ -217,7 +217,9 @@ def test_throughputs_that_are_wrong_are_told_in_one_line(
 def test_each_command_says_which_world_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
     for command, line in (
         (["degradation", "simulate", "tapfinger-3"], "this is a scenario of tasks"),
-        (["tune", "ecsrl"], "this is a scenario of requests"),
+        (["tune", "ecsrl", "tapfinger-3"], "a scenario of tasks is tuned alone: name no other scenario"),
+        (["tune", "tapfinger-3", "--policy", "best-fit"], "best-fit: on scenarios of tasks only tuned-rule is tuned"),
+        (["tune", "ecsrl", "--policy", "closest"], "closest: only rules that have weights can be tuned"),
         (["compare", "ecsrl", "tapfinger-3"], "compare the two separately"),
         (["compare", "tapfinger-3", "--policies", "closest"], "policy 'closest' decides on requests"),
         (

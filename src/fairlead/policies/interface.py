@@ -125,8 +125,16 @@ class Policy:
         # that of a constant.
         return compiled_rule(self.function, decide_signature(), kept=self.package == "fairlead" and not self.base)
 
+    @property
+    def values(self) -> dict[str, float]:
+        """The weights that it has."""
+        known: Any = getattr(self.function, "__globals__", {})
+        return {weight: float(known[weight.upper()]) for weight in self.weights}
+
     def weighted(self, given: Mapping[str, float]) -> Policy:
         """The same rule with other weights, which its name tells: `best-fit:least=0.5`."""
+        if not given:
+            return self
         words = [f"{weight}={value:g}" for weight, value in given.items()]
         values = {weight.upper(): float(value) for weight, value in given.items()}
         own: Any = self.function

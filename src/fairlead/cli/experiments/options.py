@@ -34,6 +34,8 @@ examples:
 
 _TUNE_EXAMPLES = """\
 examples:
+  fairlead tune ecsrl --set rate=24000
+  fairlead tune my-edge.yaml full-edge --policy best-fit --workloads 12
   fairlead tune tapfinger-3
   fairlead tune tapfinger-3 --set rate=2 --set speed=paper --workloads 24
   fairlead tune my-clusters.yaml --json rule.json
@@ -101,20 +103,27 @@ def add_tune(commands: Any) -> None:
     tune = command(
         commands,
         "tune",
-        "find the best fixed rule for a scenario of tasks",
-        "Find the parameters of the policy tuned-rule on workloads that no comparison uses: the order of task types,\n"
-        "how much each type should get, the least it may start with, and how clusters are filled. The command prints\n"
-        "them as an entry for the scenario file.",
+        "find the best weights of a rule for your scenarios",
+        "Find the weights of a rule with which most requests of the scenarios succeed, on workloads that no\n"
+        "comparison uses. The command prints the policy's name with these weights, as `fairlead compare` takes it,\n"
+        "and what they gain on further workloads.\n\n"
+        "For a scenario of tasks, find the parameters of the policy tuned-rule: the order of task types, how much\n"
+        "each type should get, the least it may start with, and how clusters are filled. The command prints them as\n"
+        "an entry for the scenario file.",
         _TUNE_EXAMPLES,
     )
-    tune.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
+    tune.add_argument("scenarios", metavar="SCENARIO", nargs="+", help=f"{SCENARIO}; of tasks, one")
     add_set(tune)
+    tune.add_argument(
+        "--policy",
+        metavar="NAME",
+        help="the rule to tune for requests: one that has weights (default best-fit-foreseen)",
+    )
     tune.add_argument(
         "--workloads",
         type=whole_number(2, _MOST_WORKLOADS),
-        default=48,
         metavar="N",
-        help="how many workloads to tune on (default 48)",
+        help="how many workloads of each scenario to tune on (default 6 for requests, 48 for tasks)",
     )
     tune.add_argument("--json", metavar="FILE", help="write the parameters to FILE")
 
