@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fairlead.domain.errors import shown
 
-SCENARIO = "a name from `fairlead scenarios`, or a .yaml file"
+SCENARIO = "a name from `fairlead scenarios`, random:SEED, or a .yaml file"
 
 #: Where a command takes --set.
 FIELDS = """

@@ -11,6 +11,8 @@ from typing import Any
 from fairlead.domain.errors import UserError, nearest, shown
 from fairlead.inputs.plain_yaml import DataPath, Lines, read_yaml
 from fairlead.scenarios.data_paths import at, matching, where
+from fairlead.scenarios.plain_data import as_data
+from fairlead.scenarios.random_edges import edge_named
 
 _MOST_FILES = 50  # one after the other; a base that several extend counts each time
 
@@ -43,6 +45,9 @@ class _Reading:
         mine, bases = os.path.realpath(path), data.pop("extends", [])
         for base in reversed(_names(bases, where(lines, ("extends",)))):
             told = f"{lines['extends',]}: extends"
+            if (edge := edge_named(base)) is not None:
+                data, lines = merge(as_data(edge), {(): edge.name}, data, lines)
+                continue
             found = self._find(path, base, told)
             if (real := os.path.realpath(found)) in (mine, *under):
                 raise UserError(

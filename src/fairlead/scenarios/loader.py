@@ -1,4 +1,5 @@
 """Loads scenarios: YAML files, merged with what they extend and with overrides, validated into the frozen nouns.
+`random:SEED` is loaded as if it were a file.
 
 There are two worlds, of serving and of tasks (`world: tasks`), whose scenarios differ in what they are made of.
 Everything wrong with a file becomes one UserError line: file, line, field, what it is and what would be right.
@@ -26,7 +27,9 @@ from fairlead.scenarios.data_paths import at, dotted, matching, where
 from fairlead.scenarios.extends import read_extended
 from fairlead.scenarios.gavel_throughputs import read_throughputs
 from fairlead.scenarios.overrides import Short, apply_override, option_of
+from fairlead.scenarios.plain_data import as_data
 from fairlead.scenarios.progress_curves import read_curves
+from fairlead.scenarios.random_edges import edge_named
 
 _FOLDER = Path(__file__).parent
 _UNITS = {
@@ -149,9 +152,7 @@ def _blamed(name: str, overrides: Sequence[str]) -> str | None:
 
 
 def _loaded(name: str, overrides: Sequence[str]) -> Scenario | TaskScenario:
-    path = _find(name)
-    data, lines = read_extended(path, available() | available_tasks(), _FILES)
-    data["name"] = path.stem
+    data, lines = _data(name)
     world = _world(data, lines)
     for override in overrides:
         apply_override(world.noun, world.short, data, lines, override)
@@ -164,6 +165,15 @@ def _loaded(name: str, overrides: Sequence[str]) -> Scenario | TaskScenario:
         except UserError as error:
             raise UserError(f"{error} (named in {where(lines, found)})") from None
     return scenario
+
+
+def _data(name: str) -> tuple[dict[str, Any], Lines]:
+    """The data of the scenario of that name, its own name included, and where each piece stands."""
+    if (edge := edge_named(name)) is not None:
+        return as_data(edge) | {"name": edge.name}, {(): edge.name}
+    path = _find(name)
+    data, lines = read_extended(path, available() | available_tasks(), _FILES)
+    return data | {"name": path.stem}, lines
 
 
 def _world(data: dict[str, Any], lines: Lines) -> _World:

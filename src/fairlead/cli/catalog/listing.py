@@ -10,9 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fairlead.cli.catalog.random_listing import show_random_edges
 from fairlead.cli.catalog.task_listing import powers, show_task_scenario
 from fairlead.cli.console import columns_table, console
 from fairlead.cli.standard_streams import note
+from fairlead.domain.errors import UserError
 from fairlead.domain.hardware import Node
 from fairlead.domain.models import Deployment, Latency, Variant
 from fairlead.domain.scenario import Scenario, sources_of
@@ -36,7 +38,12 @@ def warn_broken() -> None:
 
 
 def run_scenarios(args: argparse.Namespace) -> int:
-    """List the scenarios that ship."""
+    """List the scenarios that ship, or random edges."""
+    if args.random is not None:
+        show_random_edges(args.first or 0, args.random)
+        return 0
+    if args.first is not None:
+        raise UserError("--first needs --random, as in: fairlead scenarios --random 10 --first 100")
     table = columns_table("scenario", "what it is", "nodes", "arrivals / min", "seconds", "dispatch")
     for name in available():
         s = load(name)
