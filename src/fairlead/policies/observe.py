@@ -98,11 +98,13 @@ def observe_candidates(candidates: Any, excluded: Any, scale: Any, shift: Any, o
     """Write all slots into `out` (16 slots,); those without a candidate are zeros."""
     words = _floats_of(candidates)
     for c in range(len(candidates)):
-        word, slot = c * _WORDS, c * SLOT
+        row, slot = words[c * _WORDS : c * _WORDS + SLOT], out[c * SLOT : (c + 1) * SLOT]
         for i in range(SLOT):
-            value = np.float32(words[word + i]) * scale[slot + i] + shift[slot + i]
-            out[slot + i] = min(max(value, np.float32(0.0)), np.float32(LIMIT))
-        out[slot] = excluded[c] == 0
+            slot[i] = np.float32(row[i])
+    for i in range(len(candidates) * SLOT):  # all slots at once: the processor takes several
+        out[i] = min(max(out[i] * scale[i] + shift[i], np.float32(0.0)), np.float32(LIMIT))
+    for c in range(len(candidates)):
+        out[c * SLOT] = excluded[c] == 0
     if len(candidates) * SLOT < len(out):
         out[len(candidates) * SLOT :] = 0.0
 
