@@ -19,7 +19,7 @@ from fairlead.domain.errors import UserError
 from fairlead.domain.outcomes import Reason
 from fairlead.domain.records import CANDIDATE, REQUEST
 from fairlead.experiments.tune_weights import tune_weights
-from fairlead.policies.interface import Policy, find, rules
+from fairlead.policies.interface import Policy, find, policy, rules
 from fairlead.scenarios.loader import load
 from fairlead.sim.serving.run_policy import simulate
 
@@ -475,6 +475,18 @@ def test_a_name_sets_weights_of_a_rule() -> None:
     assert plain.compiled(*asked) == plain.function(*asked) == 1
     assert other.compiled(*asked) == other.function(*asked) == 0
     assert find("best-fit").compiled(*asked) == 1  # the rule itself is as it was
+
+
+def test_the_name_tells_every_digit_of_a_weight() -> None:
+    """Another process finds the rule by this name."""
+    exact = find("best-fit").weighted({"least": 0.1 + 0.2})
+    assert find(exact.name).values == exact.values
+    assert find(exact.name).hash == exact.hash
+
+
+def test_a_weight_needs_a_number_in_the_module() -> None:
+    with pytest.raises(TypeError, match="the weight 'margin' needs a number MARGIN"):
+        policy("mine", weights=("margin",))(lambda request, candidates, excluded, u: 0)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import numpy as np
 
 from fairlead.policies.chance_in_time import WORK_SD
 from fairlead.policies.interface import policy
-from fairlead.policies.normal import chance_of
+from fairlead.policies.normal_law import chance_of
 
 WAIT: Final = 0.0015  # a ms of waiting costs so much chance
 FAR: Final = 0.006  # a ms of distance is worth so much: it leaves near places to those who need them

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.policies.interface import policy
-from fairlead.policies.normal import chance_of
+from fairlead.policies.normal_law import chance_of
 
 WAIT: Final = 0.004  # a ms of waiting costs so much gain
 BUSY: Final = 0.1  # so does a place that was busy all the time

@@ -135,8 +135,8 @@ class Policy:
         """The same rule with other weights, which its name tells: `best-fit:least=0.5`."""
         if not given:
             return self
-        words = [f"{weight}={value:g}" for weight, value in given.items()]
         values = {weight.upper(): float(value) for weight, value in given.items()}
+        words = [f"{weight.lower()}={value!r}".removesuffix(".0") for weight, value in values.items()]  # every digit
         own: Any = self.function
         function = FunctionType(own.__code__, own.__globals__ | values, own.__name__, own.__defaults__, own.__closure__)
         function.__module__, function.__doc__, function.__qualname__ = own.__module__, own.__doc__, own.__qualname__
@@ -164,6 +164,11 @@ def policy(
     """
 
     def wrap(function: Callable[..., int]) -> Policy:
+        for weight in weights:
+            if weight.upper() not in getattr(function, "__globals__", ()):
+                raise TypeError(
+                    f"policy {name!r}: the weight {weight!r} needs a number {weight.upper()} above the rule"
+                )
         told = summary_of(function), package_of(function), probability
         return Policy(name, function, kind, source, *told, weights=tuple(weights))
 

@@ -33,10 +33,10 @@ from fairlead.policies.snapshot.fleet_arrays import (
     Fleet,
     FleetState,
 )
-from fairlead.policies.snapshot.lines import depart, leave, new_kept, unpacked
 from fairlead.policies.snapshot.node_delays import measure_delays
 from fairlead.policies.snapshot.second_inference import second_choice
 from fairlead.policies.snapshot.travel import second_row
+from fairlead.policies.snapshot.under_way import depart, leave, new_kept, unpacked
 
 _fleet_at: Any = tuple_at(Fleet, FLEET_ARRAYS)
 _state_at: Any = tuple_at(FleetState, STATE_ARRAYS)

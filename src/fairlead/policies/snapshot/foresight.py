@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from fairlead.policies.jit import index, inlined, kernel
-from fairlead.policies.normal import FAR, chance_of, density, share_above
+from fairlead.policies.normal_law import FAR, chance_of, density, share_above
 from fairlead.policies.snapshot.interference import slowdown
-from fairlead.policies.snapshot.lines import count_present, kept_in, look
+from fairlead.policies.snapshot.under_way import count_present, kept_in, look
 
 _DONE_MS: Final = 1e-9  # work that is as good as done
 _ROUNDING_MS: Final = 1e-6  # a shorter wait is none: two that are alike should be equal

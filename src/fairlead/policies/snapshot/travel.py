@@ -17,11 +17,11 @@ def second_row(fleet: Any, site: int, answered: int) -> int:
 @inlined
 def travel_ms(fleet: Any, state: Any, request: Any, d: int, now_ms: float, answered: int) -> float:
     """How long a request should be on its way to deployment `d`."""
-    row, travel_ms = request.site, 0.0
+    row, back_ms = request.site, 0.0
     if answered >= 0:
         row = second_row(fleet, request.site, answered)
         if not fleet.rules[0].offload_from_node:  # the first answer goes back before
             back = state.links[request.site, fleet.deployments[answered].node]
-            travel_ms = max(0.0, back.up_at_ms - now_ms) + back.net_ms
+            back_ms = max(0.0, back.up_at_ms - now_ms) + back.net_ms
     link = state.links[row, fleet.deployments[d].node]
-    return travel_ms + link.net_ms + request.size_kb * link.ms_per_kb
+    return back_ms + link.net_ms + request.size_kb * link.ms_per_kb

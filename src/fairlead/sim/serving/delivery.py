@@ -15,9 +15,9 @@ from fairlead.policies.expected_times import in_time
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import NETWORK, SECOND_DOWN, SECOND_UP, normal
 from fairlead.policies.snapshot.candidates import book
-from fairlead.policies.snapshot.lines import depart, leave
 from fairlead.policies.snapshot.second_inference import second_choice
 from fairlead.policies.snapshot.travel import second_row
+from fairlead.policies.snapshot.under_way import depart, leave
 from fairlead.sim.serving.calendar import push
 
 _SUCCESS: Final = np.uint8(Outcome.SUCCESS)

@@ -17,7 +17,7 @@ from fairlead.policies.feasibility import rejection_reason
 from fairlead.policies.jit import index, inlined, kernel
 from fairlead.policies.randomness import POLICY, uniform
 from fairlead.policies.snapshot.candidates import add_load, book, bound_load, exclude, hard_bits, set_link
-from fairlead.policies.snapshot.lines import depart
+from fairlead.policies.snapshot.under_way import depart
 from fairlead.sim.serving.calendar import pop, push
 from fairlead.sim.serving.delivery import delay_ms
 from fairlead.sim.serving.stations import join, station_event

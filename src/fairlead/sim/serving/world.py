@@ -17,7 +17,7 @@ from fairlead.policies.addresses import ROWS_OF_WORDS, WORDS
 from fairlead.policies.jit import typed_kernel
 from fairlead.policies.snapshot.candidates import begin
 from fairlead.policies.snapshot.fleet_arrays import FILLED, LINK
-from fairlead.policies.snapshot.lines import clear, new_kept, unpacked
+from fairlead.policies.snapshot.under_way import clear, new_kept, unpacked
 from fairlead.sim.serving.addresses import plan_at, plan_words, world_at, world_words
 from fairlead.sim.serving.calendar import plant
 from fairlead.sim.serving.drawn_workload import DrawnWorkload
